@@ -9,6 +9,8 @@ VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 COVERAGE_PACKAGES := llvm-19
 # for the comparison with ns-3; only `make bench-ns3` installs these
 NS3_PACKAGES := g++ libns3-dev
+# ... and with environments of ns3-gym
+NS3GYM_PACKAGES := libzmq3-dev libprotobuf-dev protobuf-compiler
 NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-control network core
 # for libelf, which is built from its source, and for the package; only `make package`, `image` and `test-package` install these
 PACKAGE_PACKAGES := autoconf automake libtool autopoint flex bison gawk binutils dpkg-dev
@@ -21,7 +23,7 @@ WEB_PACKAGES := chromium fonts-dejavu-core $(shell command -v npm >/dev/null || 
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test test-long test-web test-package test-fleet package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
+.PHONY: wheel test-python demo test test-long test-web test-package test-fleet package image vm-test deny miri bench bench-ns3 bench-ns3gym fuzz coverage fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
@@ -33,10 +35,13 @@ help:
 	@echo "make image    an OCI image of that, made without a daemon"
 	@echo "make test-package  install, run, upgrade under load, remove and purge it on a fresh Debian; run the image"
 	@echo "make test-fleet  three agents and a real etcd, which it installs; test-long does so where etcd is installed"
+	@echo "make wheel    the Python package (docs/python.md)"
+	@echo "make test-python  install that into a clean virtual environment, and run its tests, examples and notebook"
 	@echo "make miri     unsafe Rust that calls no C, interpreted"
 	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
+	@echo "make bench-ns3gym  environments for learning beside those of ns3-gym, of which NS3GYM names a clone"
 	@echo "make fuzz     search for input that breaks the core, or the programs (FUZZ_SECONDS for each target)"
 	@echo "make coverage   lines of core/box that tests and the inputs of fuzz/corpus/boxed reach, and those that they do not"
 	@echo "make fmt      format all sources"
@@ -88,6 +93,15 @@ test-fleet: setup
 	$(CARGO) build -p windlass
 	$(CARGO) test -p windlass-tests --test end_to_end -- --include-ignored --nocapture fleet::
 
+# PYTHON is the interpreter; the wheel goes with every Python from 3.10 on
+wheel: setup
+	python/wheel.sh
+
+test-python: setup
+	$(CARGO) build -p windlass
+	python/wheel.sh
+	python/test.sh
+
 # releases of Debian's kernels, or absolute paths (tests/vm/image.sh)
 KERNELS ?= 6.1 6.12 6.18
 
@@ -124,6 +138,11 @@ bench-ns3: setup
 	g++ -O2 -std=c++17 -o target/ns3-speed benches/ns3/speed.cc $(NS3_LIBS:%=-lns3-%)
 	benches/ns3/compare.sh
 
+# NS3GYM names a clone of ns3-gym
+bench-ns3gym: PACKAGES += $(NS3_PACKAGES) $(NS3GYM_PACKAGES)
+bench-ns3gym: wheel
+	benches/ns3gym/compare.sh
+
 FUZZ_SECONDS ?= 60
 
 fuzz: setup
@@ -139,9 +158,11 @@ coverage: setup
 
 fmt: setup
 	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path crates/windlass-python/Cargo.toml
 	$(CLANG_FORMAT) -i $(C_FILES)
 
 lint: setup
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path crates/windlass-python/Cargo.toml --check
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

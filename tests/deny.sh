@@ -18,7 +18,17 @@ if [ "$(cargo-deny --version 2>/dev/null)" != "cargo-deny $version" ]; then
 	fi
 	CARGO_PROFILE_DEV_DEBUG=0 $cargo install cargo-deny --version "$version" --locked --debug --root target/tools
 fi
-$cargo deny --locked check bans licenses sources
+# check WHICH...: the packages of the program, and those of the Python package
+check() {
+	# shellcheck disable=SC2086
+	$cargo deny --locked $offline check "$@"
+	# shellcheck disable=SC2086
+	$cargo deny --locked $offline --manifest-path crates/windlass-python/Cargo.toml --config crates/windlass-python/deny.toml \
+		check "$@"
+}
+
+offline=
+check bans licenses sources
 [ "${1-}" = all ] || exit 0
 
 if [ -n "${ADVISORY_DB-}" ]; then
@@ -26,10 +36,11 @@ if [ -n "${ADVISORY_DB-}" ]; then
 	export GIT_CONFIG_KEY_0="url.$(realpath "$ADVISORY_DB").insteadOf"
 fi
 if $cargo deny fetch db; then
-	$cargo deny --locked check advisories
+	check advisories
 elif ls -d "${CARGO_HOME:-$HOME/.cargo}"/advisory-dbs/advisory-db-* >/dev/null 2>&1; then
 	# as it was when last fetched; cargo-deny refuses one that is older than 90 days
-	$cargo deny --locked --offline check advisories
+	offline=--offline
+	check advisories
 else
 	echo "skipped: cargo-deny: known faults: $advisories cannot be fetched; ADVISORY_DB=CLONE names a copy"
 fi

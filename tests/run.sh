@@ -67,6 +67,11 @@ if [ -n "${WINDLASS_TEST_LONG-}" ]; then
 	run tests/cargo_test.sh --release -p windlass-sim --test determinism
 	run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
 	run make --no-print-directory vm-test miri
+	if python3 -c 'import venv, ensurepip' 2>/dev/null; then
+		run make --no-print-directory test-python
+	else
+		echo "skipped: make test-python: python3 has no venv (Debian: apt-get install python3-venv)"
+	fi
 	! command -v chromium >/dev/null || run make --no-print-directory test-web
 	! command -v debootstrap >/dev/null || run make --no-print-directory test-package
 fi

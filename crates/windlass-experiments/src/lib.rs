@@ -1,19 +1,26 @@
 //! Published figures and tables, reproduced: experiments as data, their runs, and the claims they must show.
 
+#[cfg(feature = "lab")]
 mod bench;
+#[cfg(feature = "lab")]
 mod cable;
 mod claim;
+#[cfg(feature = "lab")]
 mod cpu;
+#[cfg(feature = "lab")]
 mod cpu_spinners;
 mod demo;
+#[cfg(feature = "lab")]
 mod emulator;
 mod experiment;
 mod field_error;
 mod figure;
 mod harm_survey;
+#[cfg(feature = "lab")]
 mod isolation;
 mod job;
 mod metric;
+#[cfg(feature = "lab")]
 mod other_processes;
 mod page;
 mod plot;
@@ -31,17 +38,22 @@ mod sweep;
 mod sweep_merge;
 mod sweep_plan;
 mod table;
+#[cfg(feature = "lab")]
 mod transparency;
 mod vary;
 mod wan;
 
+#[cfg(feature = "lab")]
 pub use bench::bench_datapath;
 pub use claim::{Claim, Verdict};
+#[cfg(feature = "lab")]
 pub use cpu::{NAME as CPU, TITLE as CPU_TITLE, cpu};
 pub use demo::demo;
+#[cfg(feature = "lab")]
 pub use emulator::bench_emulator;
 pub use experiment::Experiment;
 pub use harm_survey::{NAME as HARM_SURVEY, TITLE as HARM_SURVEY_TITLE, harm_survey};
+#[cfg(feature = "lab")]
 pub use isolation::bench_isolation;
 pub use job::Home;
 pub use report::Outcome;
@@ -50,4 +62,5 @@ pub use settings::Settings;
 pub use shard::Shard;
 pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
+#[cfg(feature = "lab")]
 pub use transparency::{NAME as TRANSPARENCY, TITLE as TRANSPARENCY_TITLE, Untold, transparency, untold_in};

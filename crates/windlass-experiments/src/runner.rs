@@ -13,9 +13,13 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::File,
     path::Path,
-    sync::{Condvar, Mutex, atomic::Ordering},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
+#[cfg(feature = "lab")]
 use windlass_lab::{RunOptions, netns};
 use windlass_scenario::{Graph, RunReport, Scenario};
 
@@ -25,7 +29,9 @@ const RUNS_AT_ONCE: usize = 6;
 /// Hosts take this long now and then; runs with shorter paths are alone.
 const LONG_DELAY_S: f64 = 1e-3;
 /// What runs alone has a processor for the exactness of its links.
+#[cfg(feature = "lab")]
 const SPIN_ALONE_US: u64 = 100;
+#[cfg(feature = "lab")]
 const SAMPLE_MS: u64 = 20;
 
 /// What runs now, and how much rate that takes.
@@ -116,7 +122,7 @@ impl Pool<'_> {
             let Some(job) = self.take(on) else { return };
             let report = match on {
                 Home::Lab => self.run_in_lab(&job),
-                Home::Sim => self.simulate(&job),
+                Home::Sim => simulate(&job, self.settings.cancel),
             };
             // a run that was cut short is no measurement
             if self.settings.cancel.load(Ordering::Relaxed) {
@@ -126,6 +132,13 @@ impl Pool<'_> {
         }
     }
 
+    #[cfg(not(feature = "lab"))]
+    fn run_in_lab(&self, job: &Job) -> Result<RunReport> {
+        self.give_back(job);
+        anyhow::bail!("this build only simulates")
+    }
+
+    #[cfg(feature = "lab")]
     fn run_in_lab(&self, job: &Job) -> Result<RunReport> {
         let mut options = RunOptions::new(self.settings.windlass.clone());
         options.cancel = Some(self.settings.cancel);
@@ -137,15 +150,6 @@ impl Pool<'_> {
         let report = windlass_lab::run(&job.scenario, &options);
         self.give_back(job);
         report
-    }
-
-    fn simulate(&self, job: &Job) -> Result<RunReport> {
-        let options = windlass_sim::RunOptions {
-            cancel: Some(self.settings.cancel),
-            interval_ns: job.interval,
-            ..windlass_sim::RunOptions::default()
-        };
-        Ok(windlass_sim::run(&job.scenario, &options)?.report)
     }
 
     /// Runs all jobs of a home.
@@ -175,6 +179,16 @@ impl Pool<'_> {
         }
         done.0.push(RunRecord { is_unkept, ..run });
     }
+}
+
+/// Runs a job in the simulator; `cancel` is set to cut it short.
+pub fn simulate(job: &Job, cancel: &AtomicBool) -> Result<RunReport> {
+    let options = windlass_sim::RunOptions {
+        cancel: Some(cancel),
+        interval_ns: job.interval,
+        ..windlass_sim::RunOptions::default()
+    };
+    Ok(windlass_sim::run(&job.scenario, &options)?.report)
 }
 
 /// How a run ended: when its last flow was complete, or, if none has an end of its own, the run was over.
@@ -219,6 +233,7 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     let total = jobs.len();
     let done: BTreeSet<Key> = finished.iter().map(RunRecord::key).collect();
     let todo: VecDeque<Job> = jobs.into_iter().filter(|j| !done.contains(&j.key())).collect();
+    #[cfg(feature = "lab")]
     if todo.iter().any(|j| j.on == Home::Lab) {
         // once, before anything is written, and not for each run
         netns::check_root()?;

@@ -5,9 +5,9 @@ use anyhow::{Context, Result, ensure};
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, Write},
+    os::fd::AsRawFd,
     path::Path,
 };
-use windlass_agent::flock;
 
 /// Finished runs of a file, each with its line; those that failed and what was cut short are left out.
 pub fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> + use<> {
@@ -71,7 +71,9 @@ pub fn claim(folder: &Path) -> Result<File> {
     let place = || folder.display().to_string();
     fs::create_dir_all(folder).with_context(place)?;
     let open = File::open(folder).with_context(place)?;
-    if let Err(why) = flock(&open, libc::LOCK_EX | libc::LOCK_NB) {
+    // SAFETY: the descriptor is open as long as `open` is.
+    if unsafe { libc::flock(open.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } < 0 {
+        let why = io::Error::last_os_error();
         ensure!(
             why.kind() != io::ErrorKind::WouldBlock,
             "{}: another windlass is putting its runs there; wait for it, or name another folder with --out",

@@ -8,6 +8,7 @@ use crate::{
     record::{RunRecord, late_runs, said_of_late_runs},
     report::Outcome,
     runner,
+    runs_file::line,
     seeds::Seeds,
     settings::Settings,
     shard::Shard,
@@ -21,6 +22,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
+    sync::atomic::{AtomicBool, Ordering},
 };
 use toml::Value;
 use windlass_scenario::{Draft, Location, Refusal, Scenario, ScenarioFile, read_file};
@@ -92,7 +94,10 @@ impl Home {
     /// Whether the scenario can run there; else what stands in the way, and the cure.
     pub fn check(self, scenario: &Scenario) -> Result<(), Refusal> {
         match self {
+            #[cfg(feature = "lab")]
             Home::Lab => windlass_lab::Emulator::Own.check(scenario),
+            #[cfg(not(feature = "lab"))]
+            Home::Lab => Err(Refusal::new(Location::Network, "", "this build only simulates".into())),
             Home::Sim => windlass_sim::check(scenario).map_err(|e| refusal(&e, scenario)),
         }
     }
@@ -109,6 +114,7 @@ fn refusal(error: &SimError, scenario: &Scenario) -> Refusal {
         SimError::UnknownBoxAlgorithm { .. } => (Location::Windlass, "algorithm"),
         SimError::BoxAtEnd { .. } => (Location::Windlass, "at"),
         SimError::Timeless { flow, .. } => (Location::Flow(*flow), "size"),
+        SimError::NoWindow { flow, .. } => (Location::Flow(*flow), "connections"),
         // nothing of the file: these are about this machine
         SimError::TooLarge { .. } | SimError::Trace { .. } => (Location::Network, ""),
     };
@@ -149,7 +155,7 @@ impl Sweep {
     }
 
     /// The same of the text of a file; `name` is for messages.
-    fn of_text(
+    pub fn of_text(
         name: String,
         text: &str,
         varied: Vec<Varied>,
@@ -218,12 +224,39 @@ impl Sweep {
         self.conditions.iter().flat_map(|(_, c)| c.jobs.iter().cloned()).collect()
     }
 
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.conditions.iter().map(|(_, c)| c.jobs.len()).sum()
+    }
+
+    /// Simulates the run at place `index`, from 0 on. Returns its record as a line of runs.jsonl; none: there is no such run, or
+    /// `cancel` was set meanwhile.
+    pub fn simulate(&self, index: usize, cancel: &AtomicBool) -> Option<String> {
+        let job = self.conditions.iter().flat_map(|(_, c)| &c.jobs).nth(index)?;
+        let report = runner::simulate(job, cancel);
+        // a run that was cut short is no measurement
+        (!cancel.load(Ordering::Relaxed)).then(|| line(&RunRecord::of(job, report)))
+    }
+
+    /// Puts runs together that [`Sweep::simulate`] has made anywhere, in any order, as if [`Sweep::run`] had made them: the same
+    /// files in the folder `out`, to the byte.
+    ///
+    /// # Errors
+    /// Some are missing.
+    pub fn put_together(self, lines: &[String], out: &Path) -> Result<Swept> {
+        let jobs = self.jobs();
+        let found = lines.iter().filter_map(|line| serde_json::from_str(line).ok());
+        let runs = merge::pick(found, &jobs)?;
+        merge::write(&runs, out, &[])?;
+        self.report(runs, jobs.len(), out)
+    }
+
     /// Runs it; tables, plots and finished runs go to `settings.out`.
     pub fn run(self, settings: &Settings) -> Result<Swept> {
         let jobs = self.jobs();
         let expected = jobs.len();
         let runs = runner::run_all(&self.name, jobs, settings, &settings.out)?;
-        self.report(runs, expected, settings)
+        self.report(runs, expected, &settings.out)
     }
 
     /// Runs a part of it, and leaves what [`Sweep::merge`] needs in `settings.out`: how many runs there are, how many there should
@@ -254,18 +287,18 @@ impl Sweep {
         let jobs = sweep.jobs();
         let runs = merge::collect(folders, &jobs)?;
         merge::write(&runs, &settings.out, folders)?;
-        sweep.report(runs, jobs.len(), settings)
+        sweep.report(runs, jobs.len(), &settings.out)
     }
 
     /// Tables and plots of its runs.
-    fn report(self, runs: Vec<RunRecord>, expected: usize, settings: &Settings) -> Result<Swept> {
-        self.plan.write(&settings.out)?;
+    fn report(self, runs: Vec<RunRecord>, expected: usize, out: &Path) -> Result<Swept> {
+        self.plan.write(out)?;
         let keys: Vec<&str> = self.varied.iter().map(|v| v.path.as_str()).collect();
         let title = format!("{} over {}", self.name, keys.join(", "));
         let outcome =
             Outcome { name: self.name.clone(), title, verdicts: Vec::new(), tables: Vec::new(), runs };
         let conditions: Vec<&Condition> = self.conditions.iter().map(|(_, c)| c).collect();
-        outcome.write(&settings.out, false, &self.plots(), &conditions)?;
+        outcome.write(out, false, &self.plots(), &conditions)?;
         Ok(Swept { runs: outcome.runs, sweep: self, expected })
     }
 
@@ -505,6 +538,29 @@ mod tests {
                 .iter()
                 .for_each(|(name, bytes)| assert!(*bytes == expected[name], "{count} shards: {name}"));
         }
+    }
+
+    /// Four runs, of which two fail.
+    #[test]
+    fn runs_made_anywhere_are_put_together_as_one_machine_makes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(folder.path(), &["flow.0.size=100 kB,100 MB", "time_limit=1 s"]).unwrap();
+        let whole = settings(folder.path(), &GO_ON);
+        sweep.clone().run(&whole).unwrap();
+        assert_eq!(sweep.runs(), 4);
+        let mut lines: Vec<String> = (0..4).rev().filter_map(|i| sweep.simulate(i, &GO_ON)).collect();
+        let out = folder.path().join("together");
+        let swept = sweep.clone().put_together(&lines, &out).unwrap();
+        assert_eq!((swept.runs.len(), swept.is_complete()), (4, false));
+        assert!(files(&out) == files(&whole.out));
+        lines.remove(1);
+        let error = sweep.clone().put_together(&lines, &out).unwrap_err().to_string();
+        assert!(
+            error.starts_with("1 of 4 runs are missing, flow.0.size=100MB time_limit=1s seed 1"),
+            "{error}"
+        );
+        assert_eq!(sweep.simulate(4, &GO_ON), None);
+        assert_eq!(sweep.simulate(0, &AtomicBool::new(true)), None);
     }
 
     #[test]

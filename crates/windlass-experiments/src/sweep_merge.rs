@@ -20,9 +20,18 @@ const LISTED: usize = 3;
 /// # Errors
 /// Some are missing.
 pub(crate) fn collect(folders: &[PathBuf], jobs: &[Job]) -> Result<Vec<RunRecord>> {
+    let all = folders.iter().flat_map(|folder| all_runs(&folder.join("runs.jsonl")));
+    pick(all.map(|(_, run)| run), jobs)
+}
+
+/// The runs of all jobs, in their order, among these.
+///
+/// # Errors
+/// Some are missing.
+pub(crate) fn pick(all: impl Iterator<Item = RunRecord>, jobs: &[Job]) -> Result<Vec<RunRecord>> {
     let wanted: BTreeMap<Key, String> = jobs.iter().map(|job| (job.key(), job.hash())).collect();
     let (mut found, mut others): (BTreeMap<Key, RunRecord>, usize) = (BTreeMap::new(), 0);
-    for (_, run) in folders.iter().flat_map(|folder| all_runs(&folder.join("runs.jsonl"))) {
+    for run in all {
         match wanted.get(&run.key()) {
             Some(hash) if *hash == run.scenario_hash => drop(found.insert(run.key(), run)),
             _ => others += 1,

@@ -52,6 +52,19 @@ pub enum SimError {
         /// Receiver.
         to: String,
     },
+    /// A flow without a window of its own cannot be steered.
+    #[error(
+        "flow {from} > {to}: its window cannot be set from outside, as it has a connection for each response, sends datagrams \
+         or shares a window with its group; choose another flow, or connections = \"persistent\" over TCP without a group"
+    )]
+    NoWindow {
+        /// Its number among the scenario's flows.
+        flow: usize,
+        /// Sender.
+        from: String,
+        /// Receiver.
+        to: String,
+    },
     /// It might not fit into the machine's memory.
     #[error(
         "needs up to {} MB of memory, and this machine has {} MB left: take fewer connections or smaller buffers, and \

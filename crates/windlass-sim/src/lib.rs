@@ -21,6 +21,7 @@ mod prefetch;
 mod rng;
 mod run;
 mod session;
+mod stepping;
 mod tap;
 mod tcp;
 #[cfg(test)]
@@ -34,5 +35,7 @@ pub use error::SimError;
 pub use memory::{available_bytes, needed_bytes};
 pub use network::Count;
 pub use run::{Outcome, RunOptions, check, run};
-pub use tcp::{Config, Ecn, Round, SenderStats};
-pub use trace::TraceOptions;
+pub use stepping::{FlowState, Stepping, check_window};
+pub use tcp::{Config, CongestionControl, Ecn, Outside, Round, SenderStats, Tally};
+pub use trace::{FlowRow, LinkRow, TraceOptions, Window};
+pub use windlass_core::{Algorithm, abi};

@@ -20,10 +20,10 @@ use crate::{
     prefetch::prefetch_all,
     rng,
     session::Session,
-    tcp::{Config, Endpoint},
+    tcp::{Config, Endpoint, Outside},
     time::seconds,
     topology::{Router, Sender},
-    trace::{Scene, Trace, TraceOptions},
+    trace::{Looks, Scene, Trace, TraceOptions},
 };
 use rand_xoshiro::SplitMix64;
 use sampler::Sampler;
@@ -46,6 +46,10 @@ pub struct RunOptions<'a> {
     pub interval_ns: Option<NonZeroU64>,
     /// Write what happened into files.
     pub trace: Option<TraceOptions<'a>>,
+    /// Look at flows and links so often, and keep what there is to be seen.
+    pub looks_ns: Option<NonZeroU64>,
+    /// Flows whose congestion control is not the core's.
+    pub outside: Option<&'a dyn Outside>,
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
 }
@@ -79,13 +83,14 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimErro
 }
 
 /// A run in hand.
+#[derive(Debug)]
 pub(crate) struct Sim<'a> {
     pub(crate) net: Network,
-    config: Config,
+    pub(crate) config: Config,
     scenario: &'a Scenario,
     /// Connections. Those of flows that keep theirs come first, in the order of the flows.
     pub(crate) fetches: Vec<Fetch>,
-    sessions: Vec<Session>,
+    pub(crate) sessions: Vec<Session>,
     /// Connections that are over, with when, oldest first: their places can be used again.
     past: VecDeque<(u64, u32)>,
     groups: BTreeMap<String, SharedGroup>,
@@ -95,13 +100,15 @@ pub(crate) struct Sim<'a> {
     boxed: Option<WindlassBox>,
     /// Flows that are not over.
     open: usize,
-    until_ns: u64,
+    pub(crate) until_ns: u64,
     sampler: Option<Sampler>,
     trace: Option<Trace>,
+    looks: Option<Looks>,
+    outside: Option<&'a dyn Outside>,
 }
 
 impl<'a> Sim<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
+    pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions<'a>) -> Result<Sim<'a>, SimError> {
         check_time(scenario)?;
         let config = options.config.with(&scenario.tcp, &scenario.parameters);
         let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, &config)).transpose()?;
@@ -120,6 +127,8 @@ impl<'a> Sim<'a> {
             until_ns: scenario.time_limit.ns(),
             sampler: options.interval_ns.map(|every_ns| Sampler::new(every_ns.get(), scenario)),
             trace: None,
+            looks: options.looks_ns.map(|interval_ns| Looks::new(interval_ns, scenario)),
+            outside: options.outside,
         };
         if let Some(trace) = &options.trace {
             let begun = Trace::new(trace, scenario, &config);
@@ -167,23 +176,33 @@ impl<'a> Sim<'a> {
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
-        while let Some(due_ns) = self.next_look_ns() {
+        self.run_to(self.until_ns, cancel);
+    }
+
+    /// Goes on to a time of the caller. Returns whether the run is over.
+    pub(crate) fn run_to(&mut self, to_ns: u64, cancel: Option<&AtomicBool>) -> bool {
+        let to_ns = to_ns.min(self.until_ns);
+        while let Some(due_ns) = self.next_look_ns().filter(|due_ns| *due_ns < to_ns) {
             if self.run_until(due_ns, cancel) {
-                return;
+                return true;
             }
             self.look(due_ns);
         }
-        if !self.run_until(self.until_ns, cancel) {
+        let is_over = self.run_until(to_ns, cancel);
+        if !is_over && to_ns == self.until_ns {
             // nothing may happen for long before the limit, and that time counts
-            self.net.now_ns = self.until_ns;
+            self.net.now_ns = to_ns;
+            return true;
         }
+        is_over
     }
 
     /// When flows and links are to be looked at next.
     fn next_look_ns(&self) -> Option<u64> {
         let sampler = self.sampler.as_ref().map(|s| s.due_ns);
-        let trace = self.trace.as_ref().map(|t| t.due_ns);
-        sampler.into_iter().chain(trace).min().filter(|due_ns| *due_ns < self.until_ns)
+        let trace = self.trace.as_ref().map(Trace::due_ns);
+        let looks = self.looks.as_ref().map(|l| l.due_ns);
+        sampler.into_iter().chain(trace).chain(looks).min().filter(|due_ns| *due_ns < self.until_ns)
     }
 
     /// Returns whether the run is over, for all flows are or the caller ends it.
@@ -336,6 +355,9 @@ impl<'a> Sim<'a> {
             Some(self.groups[name.as_ref()?].membership(&flow.from, flow.weight as u32, id))
         };
         server.sender.is_as_linux = is_kernels(flow);
+        if let Some(outside) = self.outside.and_then(|o| o.of_flow(index as usize)) {
+            server.sender.algorithm.replace(outside);
+        }
         server.sender.group = member(&flow.group, 2 * place + 1).map(Box::new);
         if let (Some(boxed), Some(w)) = (&mut self.boxed, &self.scenario.windlass) {
             boxed.on_new_connection(place, client.receiver.wscale(), member(&w.group, place));
@@ -425,9 +447,13 @@ impl<'a> Sim<'a> {
         if let Some(sampler) = self.sampler.as_mut().filter(|s| is_end || s.due_ns == now_ns) {
             sampler.take(now_ns, net, &arrived_bytes);
         }
-        if let Some(trace) = self.trace.as_mut().filter(|t| is_end || t.due_ns == now_ns) {
-            let (boxed, arrived_bytes) = (boxed.as_ref(), &arrived_bytes[..]);
-            trace.look(&Scene { now_ns, scenario, net, fetches, sessions, boxed, arrived_bytes });
+        let (boxed, arrived_bytes) = (boxed.as_ref(), &arrived_bytes[..]);
+        let scene = Scene { now_ns, scenario, net, fetches, sessions, boxed, arrived_bytes };
+        if let Some(trace) = self.trace.as_mut().filter(|t| is_end || t.due_ns() == now_ns) {
+            trace.look(&scene);
+        }
+        if let Some(looks) = self.looks.as_mut().filter(|l| is_end || l.due_ns == now_ns) {
+            looks.look(&scene);
         }
     }
 }

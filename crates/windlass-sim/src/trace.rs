@@ -28,6 +28,118 @@ pub struct TraceOptions<'a> {
     pub interval_ns: NonZeroU64,
 }
 
+/// The window of a flow at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Congestion window.
+    pub cwnd_segs: u32,
+    /// Slow start threshold; none: there was no reason for one yet.
+    pub ssthresh_segs: Option<u32>,
+    /// In the network.
+    pub inflight_segs: u32,
+    /// Smoothed round-trip time; 0: none was measured yet.
+    pub srtt_us: u64,
+}
+
+/// A flow at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowRow {
+    /// When.
+    pub at_ns: u64,
+    /// Its number in the scenario.
+    pub flow: usize,
+    /// Of a flow with a connection that it keeps, once that is established.
+    pub window: Option<Window>,
+    /// Payload that arrived since the look before.
+    pub throughput_bps: f64,
+}
+
+/// A direction of a link at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRow {
+    /// When.
+    pub at_ns: u64,
+    /// Its place among [`Scenario::link_names`].
+    pub link: usize,
+    /// Queued or being sent.
+    pub queue_packets: usize,
+    /// Dropped by a full buffer, so far.
+    pub drops_tail: u64,
+    /// Marked CE, so far.
+    pub marks: u64,
+}
+
+/// Looks at flows and links in equal intervals, and at the end of the run.
+#[derive(Debug)]
+pub struct Looks {
+    /// When the next look is due.
+    pub due_ns: u64,
+    /// At flows that were going on.
+    pub flows: Vec<FlowRow>,
+    /// At links.
+    pub links: Vec<LinkRow>,
+    interval_ns: u64,
+    /// When the last look was.
+    looked_ns: u64,
+    /// Payload of each flow at the last look.
+    arrived_bytes: Vec<u64>,
+    /// Directions of links that are looked at.
+    link_numbers: Vec<usize>,
+}
+
+impl Looks {
+    /// None yet.
+    pub fn new(interval_ns: NonZeroU64, scenario: &Scenario) -> Looks {
+        let numbers = (0..2 * scenario.links.len()).filter(|i| scenario.links[i / 2].is_emulated());
+        Looks {
+            due_ns: interval_ns.get(),
+            flows: Vec::new(),
+            links: Vec::new(),
+            interval_ns: interval_ns.get(),
+            looked_ns: 0,
+            arrived_bytes: vec![0; scenario.flows.len()],
+            link_numbers: numbers.collect(),
+        }
+    }
+
+    /// Looks at all flows that are going on, and at all links. A flow with a connection for each response has no window
+    /// of its own.
+    pub fn look(&mut self, scene: &Scene) {
+        let Scene { now_ns, scenario, net, fetches, sessions, .. } = *scene;
+        let length_s = seconds(now_ns - self.looked_ns).max(1e-9);
+        for (flow, (spec, session)) in scenario.flows.iter().zip(sessions).enumerate() {
+            let bytes = scene.arrived_bytes[flow] - self.arrived_bytes[flow];
+            if session.started_at_ns.is_none() || (session.is_over() && bytes == 0) {
+                continue;
+            }
+            let window = match spec.connections {
+                // before the handshake the algorithm has not computed a window
+                Connections::Persistent if fetches[flow].ends[1].phase() == Phase::Established => {
+                    let sender = &fetches[flow].ends[1].sender;
+                    Some(Window {
+                        cwnd_segs: sender.cwnd_segs(),
+                        ssthresh_segs: sender.ssthresh_segs(),
+                        inflight_segs: sender.inflight_segs(),
+                        srtt_us: sender.srtt_us(),
+                    })
+                }
+                _ => None,
+            };
+            let throughput_bps = bytes as f64 * 8.0 / length_s;
+            self.flows.push(FlowRow { at_ns: now_ns, flow, window, throughput_bps });
+        }
+        for (link, number) in self.link_numbers.iter().enumerate() {
+            let model = &net.links[*number].model;
+            let (queue_packets, stats) = (model.queued_packets(now_ns), &model.stats);
+            let (drops_tail, marks) = (stats.drops_tail, stats.marks);
+            self.links.push(LinkRow { at_ns: now_ns, link, queue_packets, drops_tail, marks });
+        }
+        self.arrived_bytes.copy_from_slice(scene.arrived_bytes);
+        self.looked_ns = now_ns;
+        self.due_ns += self.interval_ns;
+    }
+}
+
 /// The tables of a trace.
 #[derive(Debug)]
 pub struct Trace {
@@ -36,15 +148,9 @@ pub struct Trace {
     responses: BufWriter<File>,
     /// None: there is no box.
     boxed: Option<BufWriter<File>>,
-    /// When the next look is due.
-    pub due_ns: u64,
-    interval_ns: u64,
-    /// When the last look was.
-    looked_ns: u64,
-    /// Payload of each flow at the last look.
-    arrived_bytes: Vec<u64>,
-    /// Names of the directions of links that are looked at, with their numbers.
-    link_names: Vec<(usize, String)>,
+    looks: Looks,
+    /// Names of the directions of links that are looked at.
+    link_names: Vec<String>,
     error: Option<io::Error>,
 }
 
@@ -83,8 +189,6 @@ impl Trace {
     pub fn new(options: &TraceOptions, scenario: &Scenario, config: &Config) -> io::Result<(Trace, Tap)> {
         let folder = options.folder;
         fs::create_dir_all(folder)?;
-        let numbers = (0..2 * scenario.links.len()).filter(|i| scenario.links[i / 2].is_emulated());
-        let interval_ns = options.interval_ns.get();
         let boxed = scenario
             .windlass
             .as_ref()
@@ -97,59 +201,49 @@ impl Trace {
             links: table(&folder.join("links.csv"), "time_s,link,queue_packets,drops_tail,marks")?,
             responses: table(&folder.join("responses.csv"), "flow,name,asked_s,took_s,bytes")?,
             boxed: boxed.transpose()?,
-            due_ns: interval_ns,
-            interval_ns,
-            looked_ns: 0,
-            arrived_bytes: vec![0; scenario.flows.len()],
-            link_names: numbers.zip(scenario.link_names()).collect(),
+            looks: Looks::new(options.interval_ns, scenario),
+            link_names: scenario.link_names(),
             error: None,
         };
         Ok((trace, Tap::new(folder, config)?))
     }
 
+    /// When the next look is due.
+    pub fn due_ns(&self) -> u64 {
+        self.looks.due_ns
+    }
+
     /// Looks at all flows and links; what goes wrong is reported at the end.
     pub fn look(&mut self, scene: &Scene) {
+        self.looks.look(scene);
         if self.error.is_none() {
             self.error = self.write_look(scene).err();
         }
-        self.arrived_bytes.copy_from_slice(scene.arrived_bytes);
-        self.looked_ns = scene.now_ns;
-        self.due_ns += self.interval_ns;
+        self.looks.flows.clear();
+        self.looks.links.clear();
     }
 
-    /// Looks at all flows that are going on, and at all links. A flow with a connection for each response has no window
-    /// of its own.
     fn write_look(&mut self, scene: &Scene) -> io::Result<()> {
-        let Scene { now_ns, scenario, net, fetches, sessions, .. } = *scene;
-        let time_s = seconds(now_ns);
-        let length_s = seconds(now_ns - self.looked_ns).max(1e-9);
-        for (index, (flow, session)) in scenario.flows.iter().zip(sessions).enumerate() {
-            let bytes = scene.arrived_bytes[index] - self.arrived_bytes[index];
-            if session.started_at_ns.is_none() || (session.is_over() && bytes == 0) {
-                continue;
-            }
-            let row = format!("{time_s:.9},{index},{},", flow.name());
+        for FlowRow { at_ns, flow, window, throughput_bps } in &self.looks.flows {
+            let spec = &scene.scenario.flows[*flow];
+            let row = format!("{:.9},{flow},{},", seconds(*at_ns), spec.name());
             write!(self.flows, "{row}")?;
-            match flow.connections {
-                // before the handshake the algorithm has not computed a window
-                Connections::Persistent if fetches[index].ends[1].phase() == Phase::Established => {
-                    let sender = &fetches[index].ends[1].sender;
-                    let ssthresh = sender.ssthresh_segs().map_or(String::new(), |s| s.to_string());
-                    let (cwnd, inflight) = (sender.cwnd_segs(), sender.inflight_segs());
-                    write!(self.flows, "{cwnd},{ssthresh},{inflight},{}", sender.srtt_us())?;
+            match window {
+                Some(Window { cwnd_segs, ssthresh_segs, inflight_segs, srtt_us }) => {
+                    let ssthresh = ssthresh_segs.map_or(String::new(), |s| s.to_string());
+                    write!(self.flows, "{cwnd_segs},{ssthresh},{inflight_segs},{srtt_us}")?;
                 }
-                _ => write!(self.flows, ",,,")?,
+                None => write!(self.flows, ",,,")?,
             }
-            writeln!(self.flows, ",{:.0}", bytes as f64 * 8.0 / length_s)?;
-            let seen = scene.boxed.filter(|_| flow.connections == Connections::Persistent);
-            if let (Some(table), Some(known)) = (&mut self.boxed, seen.and_then(|b| b.flow(index))) {
+            writeln!(self.flows, ",{throughput_bps:.0}")?;
+            let seen = scene.boxed.filter(|_| spec.connections == Connections::Persistent);
+            if let (Some(table), Some(known)) = (&mut self.boxed, seen.and_then(|b| b.flow(*flow))) {
                 writeln!(table, "{row}{}", box_columns(known))?;
             }
         }
-        for (number, name) in &self.link_names {
-            let model = &net.links[*number].model;
-            let (queue, stats) = (model.queued_packets(now_ns), &model.stats);
-            writeln!(self.links, "{time_s:.9},{name},{queue},{},{}", stats.drops_tail, stats.marks)?;
+        for LinkRow { at_ns, link, queue_packets, drops_tail, marks } in &self.looks.links {
+            let (time_s, name) = (seconds(*at_ns), &self.link_names[*link]);
+            writeln!(self.links, "{time_s:.9},{name},{queue_packets},{drops_tail},{marks}")?;
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Scenario {
     }
 
     /// Whether there is anything to run; a file may be without flows as long as they are still to be set.
-    pub(crate) fn check_sends(&self) -> Result<(), String> {
+    pub fn check_sends(&self) -> Result<(), String> {
         if self.flows.is_empty() {
             return Err("no [[flow]]: nothing is sent; add one".into());
         }

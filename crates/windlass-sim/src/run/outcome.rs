@@ -7,6 +7,7 @@ use crate::{
     session::Session,
     tcp::{Round, SenderStats},
     time::seconds,
+    trace::{FlowRow, LinkRow},
 };
 use windlass_scenario::{
     Application, Flow, FlowReport, LinkReport, ResponseTimes, RunReport, Scenario, box_error, mean_rtt_ms,
@@ -25,6 +26,10 @@ pub struct Outcome {
     pub ended_at_ns: u64,
     /// For each flow, the server's rounds; empty unless requested.
     pub rounds: Vec<Vec<Round>>,
+    /// Looks at flows; empty unless requested.
+    pub flow_rows: Vec<FlowRow>,
+    /// Looks at links; empty unless requested.
+    pub link_rows: Vec<LinkRow>,
 }
 
 impl Sim<'_> {
@@ -71,7 +76,8 @@ impl Sim<'_> {
             windlass,
             samples: Vec::new(),
         };
-        Outcome { report, count, in_flight, ended_at_ns, rounds }
+        let (flow_rows, link_rows) = self.looks.map(|l| (l.flows, l.links)).unwrap_or_default();
+        Outcome { report, count, in_flight, ended_at_ns, rounds, flow_rows, link_rows }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{network::Network, time::seconds};
 use windlass_scenario::{Intervals, Scenario};
 
 /// Looks at flows and links at equal intervals. That needs no events, so it cannot change a run.
+#[derive(Debug)]
 pub(super) struct Sampler {
     pub(super) due_ns: u64,
     every_ns: u64,

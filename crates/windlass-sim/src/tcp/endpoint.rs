@@ -168,6 +168,11 @@ impl Endpoint {
         self.with_wire(net, config, |sender, wire, receiver| sender.on_group(wire, receiver));
     }
 
+    /// Another window or rate is in force than the algorithm has decided.
+    pub fn on_held(&mut self, net: &mut Network, config: &Config) {
+        self.with_wire(net, config, |sender, wire, receiver| sender.push(wire, receiver));
+    }
+
     /// The acknowledgement timer's event.
     pub fn on_ack_timer(&mut self, net: &mut Network, config: &Config) {
         if self.receiver.timer.fires(&mut net.events, net.now_ns, Kind::Ack, self.id) {

@@ -17,6 +17,7 @@
 //! | `newreno.rs` | the same without SACK | RFC 6582 |
 //! | `prr.rs` | how fast a reduction goes | RFC 6937 |
 //! | `undo.rs` | reductions that were not needed | RFC 3522, 3708 |
+//! | `control.rs` | an algorithm of the core, or one from outside it | tcp_congestion_ops |
 //! | `usage.rs` | whether the window was in use | RFC 7661, tcp_cwnd_validate() |
 //! | `rtt.rs`, `rate.rs` | round-trip time, delivery rate | RFC 6298 |
 //! | `receiver.rs` | reassembly, SACK, ECN echo | RFC 2018, 2883, 3168 |
@@ -29,6 +30,7 @@
 mod ack;
 #[cfg(test)]
 mod cable;
+mod control;
 mod delack;
 mod endpoint;
 mod newreno;
@@ -50,6 +52,7 @@ mod undo;
 mod usage;
 mod window;
 
+pub use control::{CongestionControl, Outside, Tally};
 pub use endpoint::{Endpoint, Phase};
 pub use send_buffer::WRITE_BYTES;
 pub use sender::{Round, SenderStats};

@@ -2,8 +2,8 @@
 //! `transmit.rs`.
 
 use super::{
-    Config, Ecn, pacing::Pacing, prr::Prr, rack::Rack, rate::Rate, receiver::Receiver, rtt::Rtt,
-    scoreboard::Scoreboard, small_queue::HostQueue, undo::Undo, usage::Usage,
+    Config, Ecn, control::Control, pacing::Pacing, prr::Prr, rack::Rack, rate::Rate, receiver::Receiver,
+    rtt::Rtt, scoreboard::Scoreboard, small_queue::HostQueue, undo::Undo, usage::Usage,
 };
 use crate::{
     engine::Kind,
@@ -16,7 +16,7 @@ use crate::{
 use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{
-    Algorithm, AlgorithmState,
+    Algorithm,
     abi::{
         WL_ALG_AS_LINUX, WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params,
         wl_sample,
@@ -153,7 +153,7 @@ impl Wire<'_> {
 #[derive(Debug)]
 pub struct Sender {
     /// The congestion control.
-    pub algorithm: AlgorithmState,
+    pub algorithm: Control,
     /// What it did.
     pub stats: SenderStats,
     /// Rounds as they began, if they are to be kept.
@@ -233,7 +233,7 @@ impl Sender {
     pub fn new(algorithm: Algorithm, random: SplitMix64, is_traced: bool) -> Sender {
         let sample = wl_sample { mss_bytes: MSS_BYTES, ..wl_sample::default() };
         Sender {
-            algorithm: AlgorithmState::new(algorithm, &sample),
+            algorithm: Control::new(algorithm, &sample),
             stats: SenderStats::default(),
             rounds: is_traced.then(Vec::new),
             is_as_linux: false,
@@ -308,7 +308,7 @@ impl Sender {
         let flags = config.params.flags | (WL_ALG_SENDS_BURSTS | as_linux) as u8;
         self.wants_first = self.needs_pauses && u32::from(flags) & WL_ALG_PROBES_AT_ONCE != 0;
         let params = wl_alg_params { flags, ..config.params };
-        self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &params, &sample);
+        self.algorithm.begin(&params, &sample);
         let initial_segs = if has_lost_syns { Some(1) } else { config.initial_window_segs };
         if let Some(segs) = initial_segs {
             self.algorithm.decision.cwnd_bytes = segs * MSS_BYTES;
@@ -439,9 +439,25 @@ impl Sender {
         self.rtt.srtt_ns() / US
     }
 
-    /// Whether the algorithm paces itself, and so does its own reductions (cong_control in Linux).
+    /// Smallest round-trip time; 0: none was measured yet.
+    pub fn min_rtt_us(&self) -> u64 {
+        self.rtt.min_ns() / US
+    }
+
+    /// Payload of a full segment.
+    pub fn mss_bytes(&self) -> u32 {
+        MSS_BYTES
+    }
+
+    /// Payload sent so far, counting retransmitted segments whole.
+    pub fn sent_bytes(&self) -> u64 {
+        self.nxt.min(self.written) - 1 + self.stats.retrans_segs * u64::from(MSS_BYTES)
+    }
+
+    /// Whether the algorithm paces itself, and so does its own reductions (cong_control in Linux). Neither does a host reduce what is
+    /// set from outside.
     pub(super) fn is_pacing(&self) -> bool {
-        self.algorithm.decision.rate_bytes_ps().is_some()
+        self.algorithm.decision.rate_bytes_ps().is_some() || self.algorithm.is_held_outside()
     }
 
     /// Whether the window is being reduced bit by bit.
