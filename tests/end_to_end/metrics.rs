@@ -49,6 +49,9 @@ fn values(text: &str) -> BTreeMap<String, f64> {
     lines.map(of).collect()
 }
 
+/// How many flows have ended that delivered something.
+const GOODPUTS: &str = "windlass_flow_goodput_bytes_per_second_count";
+
 /// Connections that begin, carry something and end, and the metrics thereafter.
 fn with_flows(net: &Net, address: &str, created: u64) -> BTreeMap<String, f64> {
     drop(net.idle_connections(3));
@@ -56,13 +59,16 @@ fn with_flows(net: &Net, address: &str, created: u64) -> BTreeMap<String, f64> {
     until("they are counted", || {
         now = values(&get(net, address, "/metrics").1);
         let is = |name: &str| now.get(name) == Some(&(created as f64));
-        is("windlass_flows_created_total") && is("windlass_flows_ended_total{reason=\"closed\"}")
+        is("windlass_flows_created_total")
+            && is("windlass_flows_ended_total{reason=\"closed\"}")
+            && is(GOODPUTS)
     });
     now
 }
 
 fn no_counter_falls(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) {
-    for (name, value) in before.iter().filter(|(name, _)| name.contains("_total")) {
+    let is_sum = |name: &str| ["_total", "_bucket", "_count", "_sum"].iter().any(|part| name.contains(part));
+    for (name, value) in before.iter().filter(|(name, _)| is_sum(name)) {
         assert!(now[name] >= *value, "{name}: {value}, then {}", now[name]);
     }
 }
@@ -93,10 +99,16 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
         flows.get(of_rule) == Some(&2.0) && !get(&net, &at, "/metrics").1.contains("10.79.")
     });
     drop(open);
+    // what was shown is not lost with the agent
+    until("they have ended", || values(&get(&net, &at, "/metrics").1)[GOODPUTS] == 5.0);
 
     agent.end(libc::SIGKILL);
     agent = start();
     let at = address(&agent);
+    until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
+    let taken_over = values(&get(&net, &at, "/metrics").1);
+    no_counter_falls(&first, &taken_over);
+    assert!(taken_over[GOODPUTS] == 5.0 && taken_over["windlass_rtt_seconds_count"] >= 5.0, "{taken_over:?}");
     let second = with_flows(&net, &at, 8);
     no_counter_falls(&first, &second);
     // another datapath counts from zero
@@ -107,7 +119,59 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
     let third = with_flows(&net, &at, 11);
     no_counter_falls(&second, &third);
     let printed = values(&net.answer(&["metrics"]));
-    assert_eq!(printed["windlass_flows_created_total"], 11.0);
+    assert_eq!((printed["windlass_flows_created_total"], printed[GOODPUTS]), (11.0, 11.0));
+    release(&net, agent);
+}
+
+/// How many seconds `curl` took for a scrape.
+fn seconds_of_scrape(net: &Net, address: &str) -> f64 {
+    let accept = "Accept: application/openmetrics-text; version=1.0.0";
+    let url = format!("http://{address}/metrics");
+    let words = ["-s", "-o", "/dev/null", "-w", "%{time_total}", "-H", accept, &url];
+    let out = net.middle.command("curl").args(words).output().expect("curl runs");
+    String::from_utf8_lossy(&out.stdout).parse().expect("seconds")
+}
+
+/// For a release build: `cargo test --release --test end_to_end -- --ignored --nocapture scrapes_of_2000_flows`.
+#[test]
+#[ignore = "measures: `make test-long` runs it"]
+fn scrapes_of_2000_flows_take_as_long_as_is_printed() {
+    if !is_root_or_skip("scrapes_of_2000_flows_take_as_long_as_is_printed") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "cubic");
+    let own =
+        ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8"), "--flows", "4096"];
+    let agent = Process::start(&mut net.windlass(&own));
+    let at = address(&agent);
+    agent.says("under control");
+    let _open = net.idle_connections(2000);
+    let mut seconds = Vec::new();
+    let mut reading = Vec::new();
+    // a scrape within a second of the one before reads nothing
+    let mut before = 0.0;
+    until("twenty scrapes have read all flows", || {
+        let took = seconds_of_scrape(&net, &at);
+        let now = values(&get(&net, &at, "/metrics").1);
+        assert!(now["windlass_flow_table_entries"] >= 2000.0);
+        let read = now["windlass_read_duration_seconds"];
+        if read != before {
+            seconds.push(took);
+            reading.push(read);
+            before = read;
+        }
+        seconds.len() == 20
+    });
+    seconds.sort_by(f64::total_cmp);
+    reading.sort_by(f64::total_cmp);
+    eprintln!(
+        "scrape of 2,000 flows: median {:.1} ms, most {:.1} ms; of that reading {:.1} ms",
+        seconds[10] * 1e3,
+        seconds[19] * 1e3,
+        reading[10] * 1e3
+    );
     release(&net, agent);
 }
 

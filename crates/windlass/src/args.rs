@@ -431,6 +431,9 @@ pub struct AgentArgs {
     /// Serve metrics for Prometheus, and whether all is well (/metrics, /healthz, /readyz), over HTTP at this address
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
     pub metrics: Option<SocketAddr>,
+    /// Metrics without the histograms of what flows did, for which the programs keep a ledger of each flow
+    #[arg(long, requires = "metrics")]
+    pub no_histograms: bool,
     #[command(flatten)]
     pub log: LogArgs,
     /// One JSON document per event on standard output

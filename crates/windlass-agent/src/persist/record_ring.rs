@@ -2,7 +2,7 @@
 //! agent if that one is killed. Without it the programs keep no ledgers.
 
 use crate::{
-    FlowRecord, Names, Pinned, Result,
+    Pinned, Result,
     error::bpf,
     flows::in_use,
     map_value::{bytes_of, from_bytes},
@@ -181,7 +181,7 @@ impl Pinned {
 
     /// Records of the flows behind the interface, whose last they are, as it is about to be detached.
     /// None of others of its datapath, which goes on and makes records of those that it forgets.
-    pub fn last_records(&self, names: &Names) -> Result<Vec<FlowRecord>> {
+    pub fn last_records(&self) -> Result<Vec<wl_flow_record>> {
         if self.pins.others().next().is_some() {
             return Ok(Vec::new());
         }
@@ -193,7 +193,7 @@ impl Pinned {
             let (_, id, flow) = flow?;
             if let Some(ledger) = maps.ledger(&id)?.filter(|l| l.base == flow.base && l.began_us != 0) {
                 let record = record_of(&flow, &ledger, abi::WL_END_DETACHED, now_us);
-                all.push(FlowRecord::of(&wl_flow_record { records_lost, ..record }, names));
+                all.push(wl_flow_record { records_lost, ..record });
             }
         }
         Ok(all)

@@ -1,16 +1,20 @@
 //! Metrics as text: OpenMetrics, or the older format of Prometheus, which node_exporter and promtool read.
 
 use super::{
+    histograms::{ALL, Example, Examples},
     names::{self, Family},
-    snapshot::Snapshot,
+    snapshot::{DeviceUse, Snapshot},
 };
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, text::encode},
+    encoding::{DescriptorEncoder, EncodeMetric, prometheus_protobuf, prometheus_text, text::encode},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::{Registry, Unit},
 };
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt, mem,
+};
 
 /// What all names begin with.
 const PREFIX: &str = "windlass";
@@ -20,20 +24,31 @@ pub enum Format {
     OpenMetrics,
     /// Of Prometheus, version 0.0.4.
     Text,
+    /// Of Prometheus: the only one with native histograms.
+    Protobuf,
 }
+
+/// What protobuf is called in HTTP.
+const PROTOBUF: &str = "application/vnd.google.protobuf";
 
 impl Format {
     /// As HTTP names it.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Format::Text => prometheus_text::CONTENT_TYPE,
+            Format::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
         }
     }
 
-    /// By what a client accepts.
+    /// By what a client accepts. One that accepts protobuf asks for native histograms: Prometheus does not otherwise.
     pub fn accepted(accept: Option<&str>) -> Format {
         match accept {
+            Some(types) if types.contains(PROTOBUF) && types.contains("encoding=delimited") => {
+                Format::Protobuf
+            }
             Some(types) if types.contains("application/openmetrics-text") => Format::OpenMetrics,
             _ => Format::Text,
         }
@@ -41,37 +56,41 @@ impl Format {
 }
 
 /// Writes it down.
-pub fn text(snapshot: Snapshot, format: Format) -> String {
+pub fn body(mut snapshot: Snapshot, format: Format) -> Vec<u8> {
+    let examples = mem::take(&mut snapshot.examples);
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
-    // strings take whatever is written
-    encode(&mut text, &registry).expect("a string");
+    // strings and vectors take whatever is written
     match format {
-        Format::OpenMetrics => text,
-        Format::Text => older(&text),
+        Format::OpenMetrics => {
+            encode(&mut text, &registry).expect("a string");
+            with_examples(&text, &examples).into_bytes()
+        }
+        Format::Text => {
+            prometheus_text::encode(&mut text, &registry).expect("a string");
+            text.into_bytes()
+        }
+        Format::Protobuf => prometheus_protobuf::encode_to_vec(&registry).expect("a vector"),
     }
 }
 
-/// The same in the older format: there counters are declared with their `_total`, and there are neither units nor an end.
-fn older(open_metrics: &str) -> String {
-    let mut text = String::with_capacity(open_metrics.len());
-    let mut help = "";
-    for line in open_metrics.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            help = rest;
-        } else if let Some((name, of_type)) =
-            line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
-        {
-            let total = if of_type == "counter" { "_total" } else { "" };
-            let words = help.strip_prefix(name).unwrap_or_default();
-            text += &format!("# HELP {name}{total}{words}\n# TYPE {name}{total} {of_type}\n");
-        } else if !line.starts_with("# ") {
-            text += line;
-            text.push('\n');
-        }
+/// Buckets of histograms with the last flow that each has counted.
+fn with_examples(text: &str, examples: &Examples) -> String {
+    let mut more: BTreeMap<String, VecDeque<Option<&Example>>> = BTreeMap::new();
+    for ((histogram, bucket), example) in examples {
+        let buckets = more.entry(format!("{PREFIX}_{}_bucket", ALL[*histogram].whole_name())).or_default();
+        buckets.resize(*bucket, None);
+        buckets.push_back(Some(example));
     }
-    text
+    let with = |line: &str| {
+        let name = line.split('{').next().unwrap_or_default();
+        match more.get_mut(name).and_then(VecDeque::pop_front).flatten() {
+            Some(Example { flow, value }) => format!("{line} # {{flow=\"{flow}\"}} {value}\n"),
+            None => format!("{line}\n"),
+        }
+    };
+    text.lines().map(with).collect()
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -84,7 +103,10 @@ impl Collector for Snapshot {
         }
         self.encode_state(&mut encoder)?;
         self.encode_flows(&mut encoder)?;
-        self.encode_counters(&mut encoder)
+        self.encode_counters(&mut encoder)?;
+        let sums = self.sums.iter();
+        sums.flat_map(|sums| ALL.iter().map(move |histogram| (histogram, sums)))
+            .try_for_each(|(histogram, sums)| histogram.encode(&mut encoder, sums))
     }
 }
 
@@ -160,9 +182,14 @@ impl Snapshot {
         let values: Vec<(Labels<'_>, f64)> = of_rules.collect();
         let help = "Flows, by rule, algorithm and what is done with them.";
         gauge(encoder, "flows", help, None, &values)?;
-        let of_devices = self.devices.iter().map(|(name, n)| (vec![("device", name.as_str())], *n as f64));
-        let values: Vec<(Labels<'_>, f64)> = of_devices.collect();
-        gauge(encoder, "device_flows", "Flows behind each interface under control.", None, &values)
+        let of_devices = |value: fn(&DeviceUse) -> u64| -> Vec<(Labels<'_>, f64)> {
+            let of = |(name, used): (_, &DeviceUse)| (vec![("device", name)], value(used) as f64);
+            self.devices.iter().map(|(name, used)| of((name.as_str(), used))).collect()
+        };
+        let help = "Flows behind each interface under control.";
+        gauge(encoder, "device_flows", help, None, &of_devices(|used| used.flows))?;
+        let help = "What flows behind each interface hold of the store.";
+        gauge(encoder, "device_store", help, Some(&Unit::Bytes), &of_devices(|used| used.held_bytes))
     }
 
     fn encode_counters(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -185,7 +212,8 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::Health;
+    use crate::{health::Health, metrics::snapshot::DEVICES_MOST};
+    use windlass_agent::FlowSums;
 
     fn sample() -> Snapshot {
         let counters = windlass_core::counters().into_iter().zip(1..).map(|(c, n)| (c.name, n)).collect();
@@ -193,7 +221,7 @@ mod tests {
             is_complete: true,
             counters,
             flows: [(("a \"b\"\\\n".to_string(), "bbr", "controlled"), 3)].into(),
-            devices: [("tap0".to_string(), 3)].into(),
+            devices: [("tap0".to_string(), DeviceUse { flows: 3, held_bytes: 5 })].into(),
             interfaces: 1,
             health: Some(Health { are_clocks_seen: true, is_covered: true, ..Health::default() }),
             policy_hash: Some("abc".into()),
@@ -201,6 +229,18 @@ mod tests {
             truncated: 2,
             ..Snapshot::default()
         }
+    }
+
+    fn text(snapshot: Snapshot, format: Format) -> String {
+        String::from_utf8(body(snapshot, format)).expect("a text")
+    }
+
+    /// With two flows' round trips, of 1 ms and of 5 s, the second of which is named.
+    fn with_histograms() -> Snapshot {
+        let mut sums = FlowSums::default();
+        [1000, 5_000_000].iter().for_each(|us| sums.rtt_us.count(*us, 1));
+        let example = Example { flow: "192.0.2.1:80 to 192.0.2.2:9".into(), value: 5.0 };
+        Snapshot { sums: Some(sums), examples: [((0, 15), example)].into(), ..sample() }
     }
 
     fn has(text: &str, line: &str) {
@@ -216,9 +256,21 @@ mod tests {
         has(&text, "windlass_ready 1.0");
         has(&text, "windlass_policy_hash_info{hash=\"abc\"} 1.0");
         has(&text, "windlass_device_flows{device=\"tap0\"} 3.0");
+        has(&text, "windlass_device_store_bytes{device=\"tap0\"} 5.0");
         has(&text, "windlass_metrics_truncated_total 2");
         has(&text, r#"windlass_flows{rule="a \"b\"\\\n",algorithm="bbr",state="controlled"} 3.0"#);
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// The bound of docs/metrics.md, however many interfaces there are.
+    #[test]
+    fn metrics_of_ten_rules_have_at_most_500_series() {
+        let states = ["controlled", "bypass", "watched", "paces", "aside", "foreign", "off"];
+        let flows = (0..70).map(|n| ((format!("rule{}", n % 10), "bbr", states[n / 10]), 1)).collect();
+        let devices = (0..=DEVICES_MOST).map(|n| (format!("tap{n}"), DeviceUse::default())).collect();
+        let text = text(Snapshot { flows, devices, ..with_histograms() }, Format::Text);
+        let series = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert!((400..=500).contains(&series), "{series}");
     }
 
     #[test]
@@ -253,10 +305,50 @@ mod tests {
     }
 
     #[test]
+    fn histograms_name_a_flow_in_openmetrics_only() {
+        let open = text(with_histograms(), Format::OpenMetrics);
+        has(&open, "# TYPE windlass_rtt_seconds histogram");
+        has(&open, "# UNIT windlass_flow_goodput_bytes_per_second bytes_per_second");
+        has(&open, r#"windlass_rtt_seconds_bucket{le="0.001024"} 1"#);
+        has(&open, r#"windlass_rtt_seconds_bucket{le="+Inf"} 2 # {flow="192.0.2.1:80 to 192.0.2.2:9"} 5"#);
+        assert!(open.ends_with("# EOF\n"));
+        let older = text(with_histograms(), Format::Text);
+        has(&older, r#"windlass_rtt_seconds_bucket{le="0.001024"} 1"#);
+        has(&older, r#"windlass_rtt_seconds_bucket{le="+Inf"} 2"#);
+        has(&older, "windlass_rtt_seconds_count 2");
+        has(&older, "windlass_response_seconds_count 0");
+        let protobuf = body(with_histograms(), Format::Protobuf);
+        let names = |bytes: &[u8]| bytes.windows(9).any(|part| part == b"192.0.2.1");
+        assert!(names(open.as_bytes()) && !names(older.as_bytes()) && !names(&protobuf));
+        assert!(!text(sample(), Format::Text).contains("rtt_seconds"), "none were wanted");
+    }
+
+    #[test]
+    fn histograms_in_protobuf_have_native_buckets_besides() {
+        let mut registry = Registry::with_prefix(PREFIX);
+        registry.register_collector(Box::new(with_histograms()));
+        let families = prometheus_protobuf::encode(&registry).expect("plain data");
+        let of = |name: &str| families.iter().find(|family| family.name == name).expect("it is there");
+        let rtt = of("windlass_rtt_seconds").metric[0].histogram.as_ref().expect("a histogram");
+        assert_eq!((rtt.sample_count, rtt.schema, rtt.bucket.len()), (2, 2, 16));
+        // the middles are 0.96 ms, in the bucket up to 2^-10 s, and 4.7 s, in that up to 2^(9/4) s
+        let spans: Vec<(i32, u32)> =
+            rtt.positive_span.iter().map(|span| (span.offset, span.length)).collect();
+        assert_eq!((spans, &rtt.positive_delta), (vec![(-40, 1), (48, 1)], &vec![1, 0]));
+        // without any value it is one, too
+        let response = of("windlass_response_seconds").metric[0].histogram.as_ref().expect("a histogram");
+        assert!(response.positive_span.is_empty() && response.zero_threshold > 0.0);
+    }
+
+    #[test]
     fn metrics_are_openmetrics_for_clients_that_accept_it() {
         let of_prometheus =
             "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
         assert_eq!(Format::accepted(Some(of_prometheus)), Format::OpenMetrics);
         assert_eq!([None, Some("*/*")].map(Format::accepted), [Format::Text; 2]);
+        let with_native_histograms = format!(
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,{of_prometheus}"
+        );
+        assert_eq!(Format::accepted(Some(&with_native_histograms)), Format::Protobuf);
     }
 }
