@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -183,7 +183,7 @@ fn packaging(file: &str) -> PathBuf {
 fn is_there_or_skip(program: &str, test: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        eprintln!("skipped: {test}: {program} is not installed (Debian: prometheus)");
+        eprintln!("skipped: {test}: {program} is not installed (Debian: prometheus, nftables)");
     }
     is_there
 }
@@ -248,10 +248,10 @@ struct Prometheus<'a> {
 }
 
 impl Prometheus<'_> {
-    fn start<'a>(net: &'a Net, agent: &str) -> Prometheus<'a> {
+    /// With these rules of alerts.
+    fn start<'a>(net: &'a Net, agent: &str, rules: &Path) -> Prometheus<'a> {
         let data = tempfile::tempdir().expect("a folder");
         let config = data.path().join("prometheus.yml");
-        let rules = packaging("prometheus/windlass.rules.yml");
         let text = format!(
             "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [{}]\nscrape_configs:\n\
              - job_name: windlass\n  static_configs: [{{ targets: [\"{agent}\"] }}]\n",
@@ -263,7 +263,17 @@ impl Prometheus<'_> {
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", data.path().join("data").display()))
             .args(["--web.listen-address=127.0.0.1:9090", "--log.level=error"]);
-        Prometheus { net, _process: Process::start(&mut command), _data: data }
+        command.arg("--enable-feature=native-histograms,exemplar-storage");
+        let prometheus = Prometheus { net, _process: Process::start(&mut command), _data: data };
+        until("it scrapes", || {
+            prometheus.ask("query", Some("up")).is_some() && prometheus.has_data("up == 1")
+        });
+        prometheus
+    }
+
+    /// Is this alert not only about to fire?
+    fn fires(&self, alert: &str) -> bool {
+        self.has_data(&format!("ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}}"))
     }
 
     /// What it answers; none: it does not yet.
@@ -314,8 +324,7 @@ fn every_expression_of_board_and_alerts_has_data_of_a_real_prometheus() {
     let at = address(&agent);
     agent.says("under control");
     let _open = net.idle_connections(2000);
-    let prometheus = Prometheus::start(&net, &at);
-    until("it scrapes", || prometheus.ask("query", Some("up")).is_some() && prometheus.has_data("up == 1"));
+    let prometheus = Prometheus::start(&net, &at, &packaging("prometheus/windlass.rules.yml"));
     let mut expressions = of_board();
     expressions.extend(of_alerts(&prometheus.ask("rules", None).expect("an answer")));
     with_transfer(&net, |progress| {
@@ -330,6 +339,9 @@ fn every_expression_of_board_and_alerts_has_data_of_a_real_prometheus() {
         }
         let printed = net.answer(&["metrics"]);
         promtool(&["check", "metrics"], Some(&printed));
+        // native ones: of the whole name, and no `_bucket`
+        let native = "histogram_count(windlass_flow_goodput_bytes_per_second) >= 0";
+        until("native histograms", || prometheus.has_data(native));
         let series = prometheus.value("scrape_samples_scraped{job=\"windlass\"}");
         assert!(series <= 500.0, "{series} series for 10 rules");
         eprintln!(
@@ -341,5 +353,95 @@ fn every_expression_of_board_and_alerts_has_data_of_a_real_prometheus() {
     agent.end(libc::SIGKILL);
     let fires = |alert: &str| prometheus.has_data(&format!("ALERTS{{alertname=\"{alert}\"}}"));
     until("it is missed", || fires("WindlassAgentGone"));
+    release(&net, agent);
+}
+
+/// The rules as they are installed, but for how long each must hold and over how long rates are: seconds.
+fn hasty_rules(folder: &Path) -> PathBuf {
+    let text = fs::read_to_string(packaging("prometheus/windlass.rules.yml")).expect("the rules");
+    let hasty = |line: &str| match line.split_once("for: ") {
+        Some((indent, _)) => format!("{indent}for: 1s\n"),
+        None => {
+            ["[1m]", "[5m]", "[10m]", "[15m]"]
+                .iter()
+                .fold(line.to_string(), |line, range| line.replace(range, "[5s]"))
+                + "\n"
+        }
+    };
+    let path = folder.join("hasty.rules.yml");
+    fs::write(&path, text.lines().map(hasty).collect::<String>()).expect("a writable folder");
+    path
+}
+
+/// Connections to further servers, each with more data than its part of a store of a MiB, whose client does not answer any more.
+fn unanswered_connections(net: &Net) -> Vec<[TcpStream; 2]> {
+    let mut all = Vec::new();
+    for server in ["10.79.1.3", "10.79.1.4", "10.79.1.5"] {
+        net.server.run(&["ip", "addr", "add", &format!("{server}/24"), "dev", "eth0"]).expect("iproute2");
+        let listener = net.server.enter(|| Ok(TcpListener::bind((server, 7001))?)).expect("a free port");
+        let connect = |_| {
+            let client = net.client.enter(|| Ok(TcpStream::connect((server, 7001))?));
+            [listener.accept().expect("the client").0, client.expect("a connection")]
+        };
+        let of_server: Vec<_> = (0..60).map(connect).collect();
+        net.client.run(&["ip", "route", "add", "blackhole", server]).expect("iproute2");
+        all.extend(of_server);
+    }
+    for [server, _] in &mut all {
+        server.write_all(&[7; 30_000]).expect("room in the socket");
+    }
+    all
+}
+
+#[test]
+#[ignore = "long: `make test-long` runs it"]
+fn planted_faults_fire_their_alerts_in_a_real_prometheus() {
+    const NAME: &str = "planted_faults_fire_their_alerts_in_a_real_prometheus";
+    if !is_root_or_skip(NAME) || !is_there_or_skip("prometheus", NAME) || !is_there_or_skip("nft", NAME) {
+        return;
+    }
+    let net = Net::create("cubic");
+    net.bottleneck();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let own = ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8")];
+    let mut agent = Process::start(&mut net.windlass(&[&own[..], &["--store-mib", "1"]].concat()));
+    let at = address(&agent);
+    until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
+    let prometheus = Prometheus::start(&net, &at, &hasty_rules(folder.path()));
+    let fires = |alert: &str, meanwhile: &dyn Fn()| {
+        until(&format!("{alert} fires"), || {
+            meanwhile();
+            prometheus.fires(alert)
+        });
+        eprintln!("{alert} fires");
+    };
+    let planted = ["WindlassLossBurst", "WindlassStoreFull", "WindlassClockStopped", "WindlassAgentGone"];
+    until("a sound clock", || prometheus.has_data("windlass_clock_running == 1"));
+    until("none fires", || !planted.iter().any(|alert| prometheus.fires(alert)));
+
+    with_transfer(&net, |progress| {
+        progress();
+        assert!(!prometheus.fires("WindlassLossBurst"), "nothing is planted yet");
+        // behind the box: one packet of six
+        let lossy = "table inet loss { chain forward { type filter hook forward priority 0; \
+                     oifname r2 numgen random mod 6 == 0 drop; }; }";
+        net.middle.run(&["nft", lossy]).expect("nft");
+        fires("WindlassLossBurst", progress);
+        net.middle.run(&["nft", "delete table inet loss"]).expect("nft");
+    });
+    assert!(!prometheus.fires("WindlassStoreFull"), "nothing is planted yet");
+    let silent = unanswered_connections(&net);
+    fires("WindlassStoreFull", &|| ());
+    drop(silent);
+    assert!(!prometheus.fires("WindlassClockStopped"), "nothing is planted yet");
+    // the agent makes another one each time
+    fires("WindlassClockStopped", &|| {
+        let shaped = net.clocks().into_iter().find(|name| name.ends_with('a'));
+        shaped.into_iter().for_each(|name| drop(net.middle.run(&["ip", "link", "del", &name])));
+    });
+    assert!(!prometheus.fires("WindlassAgentGone"), "nothing is planted yet");
+    agent.end(libc::SIGKILL);
+    fires("WindlassAgentGone", &|| ());
     release(&net, agent);
 }
