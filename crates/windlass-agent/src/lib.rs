@@ -75,7 +75,7 @@ pub use persist::pins::{
     Noted, attached_elsewhere, force_remove, left_here, remove_gone, remove_left, unattended_here,
 };
 pub use persist::reader_socket::{ReaderSocket, reader_sockets, remove_stale_sockets};
-pub use persist::record_ring::{RING_BYTES, RecordReader};
+pub use persist::record_ring::{RING_BYTES, RecordReader, SMALL_RING_BYTES};
 pub use persist::saved_sums::{SavedSums, saved_sums};
 pub use persist::view::{FlowKind, FlowsOfKind, View};
 pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, PolicyWarning, Rule};

@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 use windlass_agent::{
-    FlowRecord, FlowTally, Names, Pinned, RING_BYTES, RecordFiles, RecordReader, flow_words, saved_sums,
+    FlowRecord, FlowTally, Names, Pinned, RING_BYTES, RecordFiles, RecordReader, SMALL_RING_BYTES,
+    flow_words, saved_sums,
 };
 use windlass_core::abi::wl_flow_record;
 use windlass_scenario::printable_path;
@@ -64,7 +65,8 @@ struct Reader {
 
 impl Reader {
     fn start(pinned: &Pinned, sink: Arc<Sink>) -> Result<Reader> {
-        let ring = pinned.make_records(RING_BYTES)?;
+        let ring_bytes = if sink.files.is_some() { RING_BYTES } else { SMALL_RING_BYTES };
+        let ring = pinned.make_records(ring_bytes)?;
         let number = pinned.clock_number();
         let since_us = saved_sums().and_then(|saved| saved.upto_us.get(&number).copied());
         locked(&sink.tallies).insert(number, FlowTally::new(since_us.unwrap_or_default()));

@@ -97,7 +97,8 @@ impl Pages {
 /// The page with these words on top, whatever is in them.
 fn with_notice(page: &str, notice: &str) -> String {
     let plain = notice.replace('&', "&amp;").replace('<', "&lt;");
-    page.replacen("<main ", &format!("<p class=\"notice given\">{plain}</p>\n<main "), 1)
+    let before = "<p id=\"notice\"";
+    page.replacen(before, &format!("<p class=\"notice given\">{plain}</p>\n{before}"), 1)
 }
 
 /// A document that has only the reason.
@@ -179,7 +180,7 @@ mod tests {
         let (_, page) = files::at("/").expect("the pages");
         let page = with_notice(page, "a demo of <b> & more");
         let at = page.find("<p class=\"notice given\">a demo of &lt;b> &amp; more</p>").expect("it is there");
-        assert!(page.find("<main").is_some_and(|main| at < main));
+        assert!(page.find("<p id=\"notice\"").is_some_and(|other| at < other));
     }
 
     #[test]
