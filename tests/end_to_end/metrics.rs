@@ -82,8 +82,8 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "cubic");
     let own = ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8")];
-    let start = || Process::start(&mut net.windlass(&own));
-    let mut agent = start();
+    let start = |more: &[&str]| Process::start(&mut net.windlass(&[&own[..], more].concat()));
+    let mut agent = start(&[]);
     let at = address(&agent);
     until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
     let first = with_flows(&net, &at, 3);
@@ -103,7 +103,9 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
     until("they have ended", || values(&get(&net, &at, "/metrics").1)[GOODPUTS] == 5.0);
 
     agent.end(libc::SIGKILL);
-    agent = start();
+    // which makes a larger ring
+    let records = folder.path().join("records");
+    agent = start(&["--records", records.to_str().expect("UTF-8")]);
     let at = address(&agent);
     until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
     let taken_over = values(&get(&net, &at, "/metrics").1);
@@ -111,9 +113,11 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
     assert!(taken_over[GOODPUTS] == 5.0 && taken_over["windlass_rtt_seconds_count"] >= 5.0, "{taken_over:?}");
     let second = with_flows(&net, &at, 8);
     no_counter_falls(&first, &second);
+    let lines = fs::read_to_string(records.join("records.jsonl")).expect("records");
+    assert_eq!(lines.lines().count(), 3, "those of its own time: {lines}");
     // another datapath counts from zero
     release(&net, agent);
-    let agent = start();
+    let agent = start(&[]);
     let at = address(&agent);
     until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
     let third = with_flows(&net, &at, 11);

@@ -91,8 +91,7 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
         "Demo: scenario {}, real Linux kernels and emulated links on one machine.",
         file.scenario.name
     );
-    let pages = args.web.map(|address| DemoPages::start(&this_binary()?, address, &notice)).transpose()?;
-    pages.iter().try_for_each(|pages| pages.wait(cancel))?;
+    let pages = args.web.map(|address| pages(address, &notice, cancel)).transpose()?;
     let options = RunOptions {
         cancel: Some(cancel),
         spin_us: 100,
@@ -103,6 +102,15 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
         ..RunOptions::new(this_binary()?)
     };
     windlass_lab::run(&file.scenario, &options)
+}
+
+/// Pages at this address that a browser shows, or none did for a while.
+fn pages(address: SocketAddr, notice: &str, cancel: &AtomicBool) -> Result<DemoPages> {
+    // which what is shown takes
+    windlass_lab::netns::check_root()?;
+    let pages = DemoPages::start(&this_binary()?, address, notice)?;
+    pages.wait(cancel)?;
+    Ok(pages)
 }
 
 fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
@@ -291,8 +299,7 @@ const DEMO_NOTICE: &str = "Demo: 10 MB over an emulated lossy WAN, three ways at
 
 pub fn demo(out: PathBuf, web: Option<SocketAddr>, json: bool) -> Result<ExitCode> {
     let mut settings = settings(true, false, out, json)?;
-    let pages = web.map(|address| DemoPages::start(&settings.windlass, address, DEMO_NOTICE)).transpose()?;
-    pages.iter().try_for_each(|pages| pages.wait(settings.cancel))?;
+    let pages = web.map(|address| pages(address, DEMO_NOTICE, settings.cancel)).transpose()?;
     settings.readers = pages.as_ref().map(DemoPages::link);
     let demo = windlass_experiments::demo(&settings)?;
     match json {
