@@ -5,8 +5,10 @@
 mod exposition;
 mod histograms;
 mod names;
+mod protobuf;
 mod published;
 mod server;
+mod sink;
 mod snapshot;
 
 pub use histograms::Histograms;

@@ -3,12 +3,13 @@
 use super::{
     histograms::{ALL, Example, Examples},
     names::{self, Family},
+    protobuf::Families,
+    sink::Sink,
     snapshot::{DeviceUse, Snapshot},
 };
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, prometheus_protobuf, prometheus_text, text::encode},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    encoding::{DescriptorEncoder, prometheus_text, text::encode},
     registry::{Registry, Unit},
 };
 use std::{
@@ -17,7 +18,7 @@ use std::{
 };
 
 /// What all names begin with.
-const PREFIX: &str = "windlass";
+pub const PREFIX: &str = "windlass";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -58,21 +59,21 @@ impl Format {
 /// Writes it down.
 pub fn body(mut snapshot: Snapshot, format: Format) -> Vec<u8> {
     let examples = mem::take(&mut snapshot.examples);
+    if format == Format::Protobuf {
+        let mut families = Families::default();
+        snapshot.write(&mut families).expect("memory");
+        return families.into_bytes();
+    }
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
-    // strings and vectors take whatever is written
-    match format {
-        Format::OpenMetrics => {
-            encode(&mut text, &registry).expect("a string");
-            with_examples(&text, &examples).into_bytes()
-        }
-        Format::Text => {
-            prometheus_text::encode(&mut text, &registry).expect("a string");
-            text.into_bytes()
-        }
-        Format::Protobuf => prometheus_protobuf::encode_to_vec(&registry).expect("a vector"),
+    // strings take whatever is written
+    if format == Format::OpenMetrics {
+        encode(&mut text, &registry).expect("a string");
+        return with_examples(&text, &examples).into_bytes();
     }
+    prometheus_text::encode(&mut text, &registry).expect("a string");
+    text.into_bytes()
 }
 
 /// Buckets of histograms with the last flow that each has counted.
@@ -93,119 +94,105 @@ fn with_examples(text: &str, examples: &Examples) -> String {
     text.lines().map(with).collect()
 }
 
-type Labels<'a> = Vec<(&'static str, &'a str)>;
+pub type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        self.encode_build(&mut encoder)?;
-        if !self.is_complete {
-            return Ok(());
-        }
-        self.encode_state(&mut encoder)?;
-        self.encode_flows(&mut encoder)?;
-        self.encode_counters(&mut encoder)?;
-        let sums = self.sums.iter();
-        sums.flat_map(|sums| ALL.iter().map(move |histogram| (histogram, sums)))
-            .try_for_each(|(histogram, sums)| histogram.encode(&mut encoder, sums))
+        self.write(&mut encoder)
     }
 }
 
-fn gauge(
-    encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    unit: Option<&Unit>,
-    values: &[(Labels<'_>, f64)],
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-    values.iter().try_for_each(|(labels, value)| match labels.as_slice() {
-        [] => metric.encode_gauge(value),
-        labels => ConstGauge::new(*value).encode(metric.encode_family(&labels)?),
-    })
-}
-
-fn counter(encoder: &mut DescriptorEncoder, family: &Family, values: &[(Labels<'_>, u64)]) -> fmt::Result {
-    let unit = family.is_of_bytes.then_some(&Unit::Bytes);
-    let mut metric = encoder.encode_descriptor(family.name, family.help, unit, MetricType::Counter)?;
-    values.iter().try_for_each(|(labels, value)| {
-        ConstCounter::new(*value).encode(metric.encode_family(&labels.as_slice())?)
-    })
+fn counter(sink: &mut dyn Sink, family: &Family, values: &[(Labels<'_>, u64)]) -> fmt::Result {
+    sink.counter(family.name, family.help, family.is_of_bytes.then_some(&Unit::Bytes), values)
 }
 
 impl Snapshot {
-    fn encode_build(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn write(&self, sink: &mut dyn Sink) -> fmt::Result {
+        self.encode_build(sink)?;
+        if !self.is_complete {
+            return Ok(());
+        }
+        self.encode_state(sink)?;
+        self.encode_flows(sink)?;
+        self.encode_counters(sink)?;
+        let sums = self.sums.iter();
+        sums.flat_map(|sums| ALL.iter().map(move |histogram| (histogram, sums)))
+            .try_for_each(|(histogram, sums)| histogram.write(sink, sums))
+    }
+
+    fn encode_build(&self, sink: &mut dyn Sink) -> fmt::Result {
         let labels = vec![("version", env!("WINDLASS_VERSION"))];
-        gauge(encoder, "build_info", "Which build this is; always 1.", None, &[(labels, 1.0)])?;
+        sink.gauge("build_info", "Which build this is; always 1.", None, &[(labels, 1.0)])?;
         if let Some(hash) = &self.policy_hash {
             let help = "SHA-256 of the policy's file, as it was when it was put in force; always 1.";
-            gauge(encoder, "policy_hash_info", help, None, &[(vec![("hash", hash)], 1.0)])?;
+            sink.gauge("policy_hash_info", help, None, &[(vec![("hash", hash)], 1.0)])?;
         }
         if let Some(hash) = &self.refused_hash {
             let help = "SHA-256 of the policy's file that was refused, while it is in its place; always 1.";
-            gauge(encoder, "policy_refused_info", help, None, &[(vec![("hash", hash)], 1.0)])?;
+            sink.gauge("policy_refused_info", help, None, &[(vec![("hash", hash)], 1.0)])?;
         }
         Ok(())
     }
 
-    fn encode_state(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn encode_state(&self, sink: &mut dyn Sink) -> fmt::Result {
         let one = |value: f64| [(Labels::new(), value)];
         let is = |so: bool| one(f64::from(u8::from(so)));
         let bytes = Some(&Unit::Bytes);
         let usage = &self.usage;
         let interfaces = self.interfaces as f64;
-        gauge(encoder, "interfaces", "Interfaces under control.", None, &one(interfaces))?;
+        sink.gauge("interfaces", "Interfaces under control.", None, &one(interfaces))?;
         if let Some(health) = &self.health {
             let help = "Whether all is under control that the policy names, and each clock runs.";
-            gauge(encoder, "ready", help, None, &is(health.is_ready()))?;
+            sink.gauge("ready", help, None, &is(health.is_ready()))?;
             let help = "Whether each datapath's clock goes round.";
-            gauge(encoder, "clock_running", help, None, &is(health.is_running()))?;
+            sink.gauge("clock_running", help, None, &is(health.is_running()))?;
             let help = "Interfaces and cgroups that the policy names, that are there, and that are not under control.";
             let missing = health.refused.len() + health.released.len();
-            gauge(encoder, "not_controlled", help, None, &one(missing as f64))?;
-            gauge(encoder, "cgroups", "Cgroups under control.", None, &one(health.cgroups as f64))?;
+            sink.gauge("not_controlled", help, None, &one(missing as f64))?;
+            sink.gauge("cgroups", "Cgroups under control.", None, &one(health.cgroups as f64))?;
         }
         let help = "What flows hold of the store, in whole blocks and chunks.";
-        gauge(encoder, "store", help, bytes, &one(usage.store_used_bytes as f64))?;
-        gauge(encoder, "store_limit", "Size of the store.", bytes, &one(usage.store_bytes as f64))?;
+        sink.gauge("store", help, bytes, &one(usage.store_used_bytes as f64))?;
+        sink.gauge("store_limit", "Size of the store.", bytes, &one(usage.store_bytes as f64))?;
         let help = "Entries of the flow table in use.";
-        gauge(encoder, "flow_table_entries", help, None, &one(usage.flows_used.into()))?;
+        sink.gauge("flow_table_entries", help, None, &one(usage.flows_used.into()))?;
         let help = "Entries of the flow table.";
-        gauge(encoder, "flow_table_limit_entries", help, None, &one(usage.flows_max.into()))?;
+        sink.gauge("flow_table_limit_entries", help, None, &one(usage.flows_max.into()))?;
         let help = "How long it took to read what is in these metrics.";
-        gauge(encoder, "read_duration", help, Some(&Unit::Seconds), &one(self.took.as_secs_f64()))
+        sink.gauge("read_duration", help, Some(&Unit::Seconds), &one(self.took.as_secs_f64()))
     }
 
-    fn encode_flows(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn encode_flows(&self, sink: &mut dyn Sink) -> fmt::Result {
         let of_rules = self.flows.iter().map(|((rule, algorithm, state), count)| {
             (vec![("rule", rule.as_str()), ("algorithm", *algorithm), ("state", *state)], *count as f64)
         });
         let values: Vec<(Labels<'_>, f64)> = of_rules.collect();
         let help = "Flows, by rule, algorithm and what is done with them.";
-        gauge(encoder, "flows", help, None, &values)?;
+        sink.gauge("flows", help, None, &values)?;
         let of_devices = |value: fn(&DeviceUse) -> u64| -> Vec<(Labels<'_>, f64)> {
             let of = |(name, used): (_, &DeviceUse)| (vec![("device", name)], value(used) as f64);
             self.devices.iter().map(|(name, used)| of((name.as_str(), used))).collect()
         };
         let help = "Flows behind each interface under control.";
-        gauge(encoder, "device_flows", help, None, &of_devices(|used| used.flows))?;
+        sink.gauge("device_flows", help, None, &of_devices(|used| used.flows))?;
         let help = "What flows behind each interface hold of the store.";
-        gauge(encoder, "device_store", help, Some(&Unit::Bytes), &of_devices(|used| used.held_bytes))
+        sink.gauge("device_store", help, Some(&Unit::Bytes), &of_devices(|used| used.held_bytes))
     }
 
-    fn encode_counters(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn encode_counters(&self, sink: &mut dyn Sink) -> fmt::Result {
         let mut families: BTreeMap<Family, Vec<(Labels<'_>, u64)>> = BTreeMap::new();
         for (name, count) in &self.counters {
             let (family, reason) = names::place(name);
             let labels = reason.map(|reason| ("reason", reason)).into_iter().collect();
             families.entry(family).or_default().push((labels, *count));
         }
-        families.iter().try_for_each(|(family, values)| counter(encoder, family, values))?;
+        families.iter().try_for_each(|(family, values)| counter(sink, family, values))?;
         let cut = Family {
             name: "metrics_truncated",
             help: "Times that rules, algorithms or interfaces were counted as other, for there were too many.",
             is_of_bytes: false,
         };
-        counter(encoder, &cut, &[(Labels::new(), self.truncated)])
+        counter(sink, &cut, &[(Labels::new(), self.truncated)])
     }
 }
 
@@ -321,23 +308,6 @@ mod tests {
         let names = |bytes: &[u8]| bytes.windows(9).any(|part| part == b"192.0.2.1");
         assert!(names(open.as_bytes()) && !names(older.as_bytes()) && !names(&protobuf));
         assert!(!text(sample(), Format::Text).contains("rtt_seconds"), "none were wanted");
-    }
-
-    #[test]
-    fn histograms_in_protobuf_have_native_buckets_besides() {
-        let mut registry = Registry::with_prefix(PREFIX);
-        registry.register_collector(Box::new(with_histograms()));
-        let families = prometheus_protobuf::encode(&registry).expect("plain data");
-        let of = |name: &str| families.iter().find(|family| family.name == name).expect("it is there");
-        let rtt = of("windlass_rtt_seconds").metric[0].histogram.as_ref().expect("a histogram");
-        assert_eq!((rtt.sample_count, rtt.schema, rtt.bucket.len()), (2, 2, 16));
-        // the middles are 0.96 ms, in the bucket up to 2^-10 s, and 4.7 s, in that up to 2^(9/4) s
-        let spans: Vec<(i32, u32)> =
-            rtt.positive_span.iter().map(|span| (span.offset, span.length)).collect();
-        assert_eq!((spans, &rtt.positive_delta), (vec![(-40, 1), (48, 1)], &vec![1, 0]));
-        // without any value it is one, too
-        let response = of("windlass_response_seconds").metric[0].histogram.as_ref().expect("a histogram");
-        assert!(response.positive_span.is_empty() && response.zero_threshold > 0.0);
     }
 
     #[test]

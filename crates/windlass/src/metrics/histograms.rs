@@ -1,12 +1,9 @@
 //! Histograms of what flows' records report, each with buckets up to powers of two, and native ones for those that read them.
 
-use prometheus_client::{
-    encoding::{DescriptorEncoder, NativeHistogram, NativeHistogramBuckets},
-    metrics::{MetricType, exemplar::Exemplar},
-    registry::Unit,
-};
+use super::sink::Sink;
+use prometheus_client::registry::Unit;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     ops::RangeInclusive,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -53,7 +50,7 @@ pub const ALL: [Histogram; 3] = [
 ];
 
 /// Native buckets: four for each power of two.
-const SCHEMA: i32 = 2;
+pub const SCHEMA: i32 = 2;
 
 /// The native bucket of a value that is not zero.
 fn native_bucket(value: f64) -> i32 {
@@ -82,42 +79,45 @@ impl Histogram {
         format!("{}_{}", self.name, (self.unit)().as_str())
     }
 
-    pub fn encode(&self, encoder: &mut DescriptorEncoder<'_>, sums: &FlowSums) -> fmt::Result {
-        let all = (self.of)(sums);
+    pub fn write(&self, sink: &mut dyn Sink, sums: &FlowSums) -> fmt::Result {
+        sink.histogram(self.name, self.help, &(self.unit)(), &self.buckets((self.of)(sums)))
+    }
+
+    fn buckets(&self, all: &Distribution) -> Buckets {
         let uppers = self.logs.clone().map(|log| (1u64 << log) as f64 / self.per_unit).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = uppers.zip(all.by_power_of_two(self.logs.clone())).collect();
+        let classic = uppers.zip(all.by_power_of_two(self.logs.clone())).collect();
         let mut native = BTreeMap::new();
-        let mut zero_count = 0;
+        let mut zeros = 0;
         for (middle, count) in all.middles() {
             match middle > 0.0 {
                 true => *native.entry(native_bucket(middle / self.per_unit)).or_default() += count,
-                false => zero_count += count,
+                false => zeros += count,
             }
         }
         let (spans, deltas) = spans(&native);
-        let none = NativeHistogramBuckets { spans: &[], deltas: &[] };
-        let native = NativeHistogram {
-            schema: SCHEMA,
-            zero_threshold: ZERO_THRESHOLD,
-            zero_count,
-            negative: none,
-            positive: NativeHistogramBuckets { spans: &spans, deltas: &deltas },
-            created: None,
-        };
-        let unit = (self.unit)();
-        let mut metric =
-            encoder.encode_descriptor(self.name, self.help, Some(&unit), MetricType::Histogram)?;
-        // its exemplars cannot be made but by its own histograms: `exposition` writes them
-        let exemplars: Option<&Exemplars> = None;
         let sum = all.sum() as f64 / self.per_unit;
-        metric.encode_histogram_with_native(sum, all.total(), &buckets, exemplars, native)
+        Buckets { sum, count: all.total(), classic, zeros, spans, deltas }
     }
 }
 
-type Exemplars = HashMap<usize, Exemplar<[(&'static str, &'static str); 0], f64>>;
+/// What is in a histogram.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buckets {
+    pub sum: f64,
+    pub count: u64,
+    /// Up to each bound, how many are not below the one before; the last has no bound.
+    pub classic: Vec<(f64, u64)>,
+    /// Values that no native bucket is for.
+    pub zeros: u64,
+    /// Native buckets in spans without a gap, each with its distance from the one before, and its length.
+    pub spans: Vec<(i32, u32)>,
+    /// What each of these buckets has more than the one before.
+    pub deltas: Vec<i64>,
+}
 
 /// That of Prometheus' own clients: 2^-128.
-const ZERO_THRESHOLD: f64 = prometheus_client::metrics::histogram::DEFAULT_NATIVE_HISTOGRAM_ZERO_THRESHOLD;
+pub const ZERO_THRESHOLD: f64 =
+    prometheus_client::metrics::histogram::DEFAULT_NATIVE_HISTOGRAM_ZERO_THRESHOLD;
 
 /// A flow that a histogram's bucket has counted: its name, and the value.
 #[derive(Clone, Debug, PartialEq)]
@@ -213,6 +213,17 @@ mod tests {
         let buckets = BTreeMap::from([(-10, 1), (-9, 3), (-7, 3), (2, 8)]);
         assert_eq!(spans(&buckets), (vec![(-10, 2), (1, 1), (8, 1)], vec![1, 2, 0, 5]));
         assert_eq!(spans(&BTreeMap::new()), (vec![], vec![]));
+    }
+
+    #[test]
+    fn native_buckets_are_of_the_middles_of_what_was_counted() {
+        let mut sums = FlowSums::default();
+        [1000, 5_000_000, 0].iter().for_each(|us| sums.rtt_us.count(*us, 1));
+        let buckets = ALL[0].buckets(&sums.rtt_us);
+        assert_eq!((buckets.sum, buckets.count, buckets.zeros), (5.001, 3, 1));
+        assert_eq!((buckets.classic[3], buckets.classic.last()), ((0.001024, 1), Some(&(f64::INFINITY, 1))));
+        // the middles are 0.96 ms, in the bucket up to 2^-10 s, and 4.7 s, in that up to 2^(9/4) s
+        assert_eq!((buckets.spans, buckets.deltas), (vec![(-40, 1), (48, 1)], vec![1, 0]));
     }
 
     #[test]
