@@ -52,6 +52,15 @@ fn what_a_home_cannot_do_is_refused_with_file_and_line() {
 }
 
 #[test]
+fn a_run_without_real_packets_or_a_box_is_not_shown_in_a_browser() {
+    let site = Site::new();
+    let why = ["--web", "--on lab", "[windlass]", "--trace"];
+    let alone = site.write(&format!("{PAIR}{FLOW}"));
+    refused(&["run", &alone, "--web", "127.0.0.1:0"], &why);
+    refused(&["run", &alone, "--on", "sim", "--web", "127.0.0.1:0"], &why);
+}
+
+#[test]
 fn a_run_whose_box_controlled_nothing_reports_it_and_exits_with_1() {
     let site = Site::new();
     // beside the way from a to b

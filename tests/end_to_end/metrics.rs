@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -49,6 +49,9 @@ fn values(text: &str) -> BTreeMap<String, f64> {
     lines.map(of).collect()
 }
 
+/// How many flows have ended that delivered something.
+const GOODPUTS: &str = "windlass_flow_goodput_bytes_per_second_count";
+
 /// Connections that begin, carry something and end, and the metrics thereafter.
 fn with_flows(net: &Net, address: &str, created: u64) -> BTreeMap<String, f64> {
     drop(net.idle_connections(3));
@@ -56,13 +59,16 @@ fn with_flows(net: &Net, address: &str, created: u64) -> BTreeMap<String, f64> {
     until("they are counted", || {
         now = values(&get(net, address, "/metrics").1);
         let is = |name: &str| now.get(name) == Some(&(created as f64));
-        is("windlass_flows_created_total") && is("windlass_flows_ended_total{reason=\"closed\"}")
+        is("windlass_flows_created_total")
+            && is("windlass_flows_ended_total{reason=\"closed\"}")
+            && is(GOODPUTS)
     });
     now
 }
 
 fn no_counter_falls(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) {
-    for (name, value) in before.iter().filter(|(name, _)| name.contains("_total")) {
+    let is_sum = |name: &str| ["_total", "_bucket", "_count", "_sum"].iter().any(|part| name.contains(part));
+    for (name, value) in before.iter().filter(|(name, _)| is_sum(name)) {
         assert!(now[name] >= *value, "{name}: {value}, then {}", now[name]);
     }
 }
@@ -76,8 +82,8 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "cubic");
     let own = ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8")];
-    let start = || Process::start(&mut net.windlass(&own));
-    let mut agent = start();
+    let start = |more: &[&str]| Process::start(&mut net.windlass(&[&own[..], more].concat()));
+    let mut agent = start(&[]);
     let at = address(&agent);
     until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
     let first = with_flows(&net, &at, 3);
@@ -93,21 +99,83 @@ fn metrics_are_served_and_their_counters_outlive_agents_and_datapaths() {
         flows.get(of_rule) == Some(&2.0) && !get(&net, &at, "/metrics").1.contains("10.79.")
     });
     drop(open);
+    // what was shown is not lost with the agent
+    until("they have ended", || values(&get(&net, &at, "/metrics").1)[GOODPUTS] == 5.0);
 
     agent.end(libc::SIGKILL);
-    agent = start();
+    // which makes a larger ring
+    let records = folder.path().join("records");
+    agent = start(&["--records", records.to_str().expect("UTF-8")]);
     let at = address(&agent);
+    until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
+    let taken_over = values(&get(&net, &at, "/metrics").1);
+    no_counter_falls(&first, &taken_over);
+    assert!(taken_over[GOODPUTS] == 5.0 && taken_over["windlass_rtt_seconds_count"] >= 5.0, "{taken_over:?}");
     let second = with_flows(&net, &at, 8);
     no_counter_falls(&first, &second);
+    let lines = fs::read_to_string(records.join("records.jsonl")).expect("records");
+    assert_eq!(lines.lines().count(), 3, "those of its own time: {lines}");
     // another datapath counts from zero
     release(&net, agent);
-    let agent = start();
+    let agent = start(&[]);
     let at = address(&agent);
     until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
     let third = with_flows(&net, &at, 11);
     no_counter_falls(&second, &third);
     let printed = values(&net.answer(&["metrics"]));
-    assert_eq!(printed["windlass_flows_created_total"], 11.0);
+    assert_eq!((printed["windlass_flows_created_total"], printed[GOODPUTS]), (11.0, 11.0));
+    release(&net, agent);
+}
+
+/// How many seconds `curl` took for a scrape.
+fn seconds_of_scrape(net: &Net, address: &str) -> f64 {
+    let accept = "Accept: application/openmetrics-text; version=1.0.0";
+    let url = format!("http://{address}/metrics");
+    let words = ["-s", "-o", "/dev/null", "-w", "%{time_total}", "-H", accept, &url];
+    let out = net.middle.command("curl").args(words).output().expect("curl runs");
+    String::from_utf8_lossy(&out.stdout).parse().expect("seconds")
+}
+
+/// For a release build: `cargo test --release --test end_to_end -- --ignored --nocapture scrapes_of_2000_flows`.
+#[test]
+#[ignore = "measures: `make test-long` runs it"]
+fn scrapes_of_2000_flows_take_as_long_as_is_printed() {
+    if !is_root_or_skip("scrapes_of_2000_flows_take_as_long_as_is_printed") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "cubic");
+    let own =
+        ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8"), "--flows", "4096"];
+    let agent = Process::start(&mut net.windlass(&own));
+    let at = address(&agent);
+    agent.says("under control");
+    let _open = net.idle_connections(2000);
+    let mut seconds = Vec::new();
+    let mut reading = Vec::new();
+    // a scrape within a second of the one before reads nothing
+    let mut before = 0.0;
+    until("twenty scrapes have read all flows", || {
+        let took = seconds_of_scrape(&net, &at);
+        let now = values(&get(&net, &at, "/metrics").1);
+        assert!(now["windlass_flow_table_entries"] >= 2000.0);
+        let read = now["windlass_read_duration_seconds"];
+        if read != before {
+            seconds.push(took);
+            reading.push(read);
+            before = read;
+        }
+        seconds.len() == 20
+    });
+    seconds.sort_by(f64::total_cmp);
+    reading.sort_by(f64::total_cmp);
+    eprintln!(
+        "scrape of 2,000 flows: median {:.1} ms, most {:.1} ms; of that reading {:.1} ms",
+        seconds[10] * 1e3,
+        seconds[19] * 1e3,
+        reading[10] * 1e3
+    );
     release(&net, agent);
 }
 
@@ -119,7 +187,7 @@ fn packaging(file: &str) -> PathBuf {
 fn is_there_or_skip(program: &str, test: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        eprintln!("skipped: {test}: {program} is not installed (Debian: prometheus)");
+        eprintln!("skipped: {test}: {program} is not installed (Debian: prometheus, nftables)");
     }
     is_there
 }
@@ -184,10 +252,10 @@ struct Prometheus<'a> {
 }
 
 impl Prometheus<'_> {
-    fn start<'a>(net: &'a Net, agent: &str) -> Prometheus<'a> {
+    /// With these rules of alerts, and a feature that it does not have of itself.
+    fn start<'a>(net: &'a Net, agent: &str, rules: &Path, feature: &str) -> Prometheus<'a> {
         let data = tempfile::tempdir().expect("a folder");
         let config = data.path().join("prometheus.yml");
-        let rules = packaging("prometheus/windlass.rules.yml");
         let text = format!(
             "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [{}]\nscrape_configs:\n\
              - job_name: windlass\n  static_configs: [{{ targets: [\"{agent}\"] }}]\n",
@@ -199,7 +267,27 @@ impl Prometheus<'_> {
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", data.path().join("data").display()))
             .args(["--web.listen-address=127.0.0.1:9090", "--log.level=error"]);
-        Prometheus { net, _process: Process::start(&mut command), _data: data }
+        command.arg(format!("--enable-feature={feature}"));
+        let prometheus = Prometheus { net, _process: Process::start(&mut command), _data: data };
+        until("it scrapes", || {
+            prometheus.ask("query", Some("up")).is_some() && prometheus.has_data("up == 1")
+        });
+        prometheus
+    }
+
+    /// Does one of a bucket name a flow?
+    fn has_exemplar(&self, series: &str) -> bool {
+        let answer = self.ask("query_exemplars?start=0&end=99999999999", Some(series)).unwrap_or_default();
+        let all = answer["data"].as_array().cloned().unwrap_or_default();
+        let flow = |series: &Value| series["exemplars"][0]["labels"]["flow"].as_str().map(String::from);
+        all.iter()
+            .filter_map(flow)
+            .any(|flow| flow.starts_with("10.79.1.2:") && flow.contains(" to 10.79.2.2:"))
+    }
+
+    /// Is this alert not only about to fire?
+    fn fires(&self, alert: &str) -> bool {
+        self.has_data(&format!("ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}}"))
     }
 
     /// What it answers; none: it does not yet.
@@ -249,9 +337,11 @@ fn every_expression_of_board_and_alerts_has_data_of_a_real_prometheus() {
     let mut agent = Process::start(&mut net.windlass(&words));
     let at = address(&agent);
     agent.says("under control");
+    // whose records come at once
+    drop(net.idle_connections(3));
     let _open = net.idle_connections(2000);
-    let prometheus = Prometheus::start(&net, &at);
-    until("it scrapes", || prometheus.ask("query", Some("up")).is_some() && prometheus.has_data("up == 1"));
+    let prometheus =
+        Prometheus::start(&net, &at, &packaging("prometheus/windlass.rules.yml"), "exemplar-storage");
     let mut expressions = of_board();
     expressions.extend(of_alerts(&prometheus.ask("rules", None).expect("an answer")));
     with_transfer(&net, |progress| {
@@ -266,6 +356,7 @@ fn every_expression_of_board_and_alerts_has_data_of_a_real_prometheus() {
         }
         let printed = net.answer(&["metrics"]);
         promtool(&["check", "metrics"], Some(&printed));
+        until("an exemplar", || prometheus.has_exemplar("windlass_rtt_seconds_bucket"));
         let series = prometheus.value("scrape_samples_scraped{job=\"windlass\"}");
         assert!(series <= 500.0, "{series} series for 10 rules");
         eprintln!(
@@ -277,5 +368,110 @@ fn every_expression_of_board_and_alerts_has_data_of_a_real_prometheus() {
     agent.end(libc::SIGKILL);
     let fires = |alert: &str| prometheus.has_data(&format!("ALERTS{{alertname=\"{alert}\"}}"));
     until("it is missed", || fires("WindlassAgentGone"));
+    release(&net, agent);
+}
+
+/// The rules as they are installed, but for how long each must hold and over how long rates are: seconds.
+fn hasty_rules(folder: &Path) -> PathBuf {
+    let text = fs::read_to_string(packaging("prometheus/windlass.rules.yml")).expect("the rules");
+    let hasty = |line: &str| match line.split_once("for: ") {
+        Some((indent, _)) => format!("{indent}for: 1s\n"),
+        None => {
+            ["[1m]", "[5m]", "[10m]", "[15m]"]
+                .iter()
+                .fold(line.to_string(), |line, range| line.replace(range, "[5s]"))
+                + "\n"
+        }
+    };
+    let path = folder.join("hasty.rules.yml");
+    fs::write(&path, text.lines().map(hasty).collect::<String>()).expect("a writable folder");
+    path
+}
+
+/// Connections to further servers, over a bottleneck with a queue of many times a store of a MiB.
+fn bulk_connections(net: &Net) -> Vec<[TcpStream; 2]> {
+    let long = "tc qdisc replace dev r2 root tbf rate 20mbit burst 20kb limit 8mb";
+    net.middle.run(&long.split(' ').collect::<Vec<_>>()).expect("tc");
+    let mut all = Vec::new();
+    for server in ["10.79.1.3", "10.79.1.4", "10.79.1.5"] {
+        net.server.run(&["ip", "addr", "add", &format!("{server}/24"), "dev", "eth0"]).expect("iproute2");
+        let listener = net.server.enter(|| Ok(TcpListener::bind((server, 7001))?)).expect("a free port");
+        let connect = |_| {
+            let client = net.client.enter(|| Ok(TcpStream::connect((server, 7001))?));
+            let ends = [listener.accept().expect("the client").0, client.expect("a connection")];
+            ends.iter().for_each(|end| end.set_nonblocking(true).expect("a socket"));
+            ends
+        };
+        all.extend((0..4).map(connect));
+    }
+    all
+}
+
+/// Sends what the servers' sockets take, and receives what has come.
+fn keep_sending(all: &[[TcpStream; 2]]) {
+    let mut block = vec![7; 1 << 16];
+    for [server, client] in all {
+        while matches!((&*server).write(&block), Ok(1..)) {}
+        while matches!((&*client).read(&mut block), Ok(1..)) {}
+    }
+}
+
+#[test]
+#[ignore = "long: `make test-long` runs it"]
+fn planted_faults_fire_their_alerts_in_a_real_prometheus() {
+    const NAME: &str = "planted_faults_fire_their_alerts_in_a_real_prometheus";
+    if !is_root_or_skip(NAME) || !is_there_or_skip("prometheus", NAME) || !is_there_or_skip("nft", NAME) {
+        return;
+    }
+    let net = Net::create("cubic");
+    net.bottleneck();
+    let folder = tempfile::tempdir().expect("a folder");
+    // of which one is fast in spite of losses, and the other fills queues
+    let rules = "[[rule]]\nname = \"fast\"\nmatch = { iface = \"r1\", server = \"10.79.1.2\" }\nalgorithm = \"bbr\"\n\
+                 [[rule]]\nname = \"bulk\"\nmatch = { iface = \"r1\" }\nalgorithm = \"cubic\"\n";
+    let file = put(folder.path(), rules);
+    let own = ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8")];
+    let mut agent = Process::start(&mut net.windlass(&[&own[..], &["--store-mib", "1"]].concat()));
+    let at = address(&agent);
+    until("it is ready", || get(&net, &at, "/readyz").0.starts_with("HTTP/1.1 200"));
+    let prometheus = Prometheus::start(&net, &at, &hasty_rules(folder.path()), "native-histograms");
+    let fires = |alert: &str, meanwhile: &dyn Fn()| {
+        until(&format!("{alert} fires"), || {
+            meanwhile();
+            prometheus.fires(alert)
+        });
+        eprintln!("{alert} fires");
+    };
+    let planted = ["WindlassLossBurst", "WindlassStoreFull", "WindlassClockStopped", "WindlassAgentGone"];
+    until("a sound clock", || prometheus.has_data("windlass_clock_running == 1"));
+    until("none fires", || !planted.iter().any(|alert| prometheus.fires(alert)));
+
+    with_transfer(&net, |progress| {
+        progress();
+        assert!(!prometheus.fires("WindlassLossBurst"), "nothing is planted yet");
+        // behind the box: one packet of six
+        let lossy = "table inet loss { chain forward { type filter hook forward priority 0; \
+                     oifname r2 numgen random mod 6 == 0 drop; }; }";
+        net.middle.run(&["nft", lossy]).expect("nft");
+        fires("WindlassLossBurst", progress);
+        net.middle.run(&["nft", "delete table inet loss"]).expect("nft");
+    });
+    until("a native histogram of its round trips", || {
+        prometheus.has_data("histogram_count(windlass_rtt_seconds) > 100")
+            && prometheus.has_data("histogram_quantile(0.5, windlass_rtt_seconds) < 1")
+    });
+    assert!(!prometheus.fires("WindlassStoreFull"), "nothing is planted yet");
+    let bulk = bulk_connections(&net);
+    fires("WindlassStoreFull", &|| keep_sending(&bulk));
+    drop(bulk);
+    assert!(!prometheus.fires("WindlassClockStopped"), "nothing is planted yet");
+    // the agent makes another one each time
+    fires("WindlassClockStopped", &|| {
+        let shaped = net.clocks().into_iter().find(|name| name.ends_with('a'));
+        shaped.into_iter().for_each(|name| drop(net.middle.run(&["ip", "link", "del", &name])));
+    });
+    assert!(!prometheus.fires("WindlassAgentGone"), "nothing is planted yet");
+    agent.end(libc::SIGKILL);
+    fires("WindlassAgentGone", &|| ());
     release(&net, agent);
 }

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use windlass_agent::raise_limits;
 use windlass_tests::{
     is_root_or_skip,
     process::{LIMIT, Process, until},
+    windlass,
 };
 
 /// Starts it; returns where it serves its pages.
@@ -53,13 +54,19 @@ fn kept(net: &Net) -> u32 {
 
 /// The next overview of the event stream of which this is true.
 fn event(net: &Net, address: &str, is_it: impl Fn(&Value) -> bool) {
-    let stream = net.middle.enter(|| {
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
-        Ok(stream)
-    });
-    let mut lines = BufReader::new(stream.expect("a connection")).lines();
+    event_of(net.middle.enter(|| Ok(ask(address, "/api/v1/events")?)).expect("a connection"), is_it);
+}
+
+/// A request to this address.
+fn ask(address: &str, path: &str) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
+    Ok(stream)
+}
+
+fn event_of(stream: TcpStream, is_it: impl Fn(&Value) -> bool) {
+    let mut lines = BufReader::new(stream).lines();
     let mut data = lines.by_ref().map(|line| line.expect("events go on"));
     let mut next =
         || data.find_map(|line| line.strip_prefix("data: ").map(String::from)).expect("events go on");
@@ -274,4 +281,56 @@ fn hostile_clients_of_metrics_and_web_take_bounded_memory_and_no_traffic() {
         assert!(own_kib <= 20 << 10);
     });
     release(&net, agent);
+}
+
+/// Two links, and two megabytes.
+const SCENARIO: &str = r#"
+name = "shown"
+[windlass]
+at = "box"
+facing = "server"
+algorithm = "bbr"
+[[host]]
+name = "server"
+[[host]]
+name = "box"
+[[host]]
+name = "client"
+[[link]]
+between = ["server", "box"]
+[[link]]
+between = ["box", "client"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[flow]]
+from = "server"
+to = "client"
+size = "2 MB"
+"#;
+
+#[test]
+fn a_run_that_is_shown_begins_with_its_viewer_and_the_pages_name_it_as_a_demo() {
+    if !is_root_or_skip("a_run_that_is_shown_begins_with_its_viewer_and_the_pages_name_it_as_a_demo") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("shown.toml");
+    fs::write(&file, SCENARIO).expect("a writable folder");
+    let mut command = windlass();
+    command.arg("run").arg(&file).args(["--web", "127.0.0.1:0", "--json"]);
+    let mut run = Process::start(&mut command);
+    let line = run.complains_of("pages at http://");
+    let address = line.split('/').nth(2).expect("an address");
+    let mut page = String::new();
+    ask(address, "/").expect("it listens").read_to_string(&mut page).expect("an answer");
+    assert!(page.contains("Demo: scenario shown, real Linux kernels"), "{page}");
+    let has_flow = |overview: &Value| {
+        overview["states"]["controlled"] == 1 && overview["totals"][0]["rule_name"] == "all"
+    };
+    event_of(ask(address, "/api/v1/events").expect("it listens"), has_flow);
+    let report: Value = serde_json::from_str(&run.says("\"flows\"")).expect("a report");
+    assert_eq!((&report["flows"][0]["checksum_ok"], &report["box_error"]), (&true.into(), &Value::Null));
+    assert!(report["windlass"]["clock_ticks"].as_u64() > Some(0), "{report}");
+    assert!(run.wait().success());
+    assert!(TcpStream::connect(address).is_err(), "the pages end with the run");
 }

@@ -10,7 +10,7 @@ use std::{
 };
 use windlass_core::{
     Algorithm,
-    abi::{self, wl_flow, wl_flow_record},
+    abi::{self, wl_flow, wl_flow_key, wl_flow_record},
     counters,
 };
 
@@ -234,6 +234,13 @@ pub struct Change {
     pub state: &'static str,
     /// The counter that names why; none: as its rule wants.
     pub reason: Option<String>,
+}
+
+/// A flow in words: its sender and its receiver.
+pub fn flow_words(key: &wl_flow_key) -> String {
+    let (sender, receiver) =
+        (address(&key.snd_addr, key.snd_port_be), address(&key.rcv_addr, key.rcv_port_be));
+    format!("{sender} to {receiver}")
 }
 
 /// The word for a state.

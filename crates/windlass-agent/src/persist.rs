@@ -19,4 +19,5 @@ pub(crate) mod released_iface;
 pub(crate) mod replace;
 pub(crate) mod run_dir;
 pub(crate) mod run_file;
+pub(crate) mod saved_sums;
 pub(crate) mod view;

@@ -142,6 +142,7 @@ impl Pool<'_> {
     fn run_in_lab(&self, job: &Job) -> Result<RunReport> {
         let mut options = RunOptions::new(self.settings.windlass.clone());
         options.cancel = Some(self.settings.cancel);
+        options.readers = self.settings.readers.clone();
         options.interval_ns = job.interval;
         options.sample_ms = job.needs_samples.then_some(SAMPLE_MS);
         if is_alone(job) {
@@ -305,6 +306,7 @@ mod tests {
             quiet: true,
             at_once: None,
             cancel: &CANCEL,
+            readers: None,
         };
         let full = File::options().write(true).open("/dev/full").unwrap();
         let pool = Pool {

@@ -23,6 +23,8 @@ pub struct Settings {
     pub at_once: Option<usize>,
     /// Set to stop.
     pub cancel: &'static AtomicBool,
+    /// Have agents be the boxes of the testbed, and make this a link to the socket of the newest one for readers.
+    pub readers: Option<PathBuf>,
 }
 
 impl Settings {

@@ -467,7 +467,16 @@ mod tests {
     fn settings(out: &Path, cancel: &'static AtomicBool) -> Settings {
         let windlass = "windlass".into();
         let out = out.join("out");
-        Settings { windlass, quick: false, resume: true, out, quiet: true, at_once: Some(2), cancel }
+        Settings {
+            windlass,
+            quick: false,
+            resume: true,
+            out,
+            quiet: true,
+            at_once: Some(2),
+            cancel,
+            readers: None,
+        }
     }
 
     static GO_ON: AtomicBool = AtomicBool::new(false);

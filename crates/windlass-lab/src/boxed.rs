@@ -1,4 +1,4 @@
-//! The box: `windlass attach`, as a user would run it.
+//! The box: `windlass attach`, as a user would run it, or an agent, which answers readers.
 
 use crate::netns::Netns;
 use anyhow::{Context, Result, bail};
@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader, Read},
+    os::unix::fs::symlink,
     path::Path,
     process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     sync::mpsc,
@@ -24,6 +25,8 @@ pub struct BoxProcess {
     said: Option<thread::JoinHandle<String>>,
     /// What it reported when it began to control.
     attached: Value,
+    /// Of an agent, which does not report them at its end: what prints its counters, and the interface.
+    counters: Option<(Command, String)>,
 }
 
 /// How long Windlass may take to load and attach its programs: a kernel in an emulated machine takes tens of seconds for the
@@ -58,6 +61,31 @@ impl BoxProcess {
         Self::launch(command)
     }
 
+    /// `windlass agent` with a policy for `iface`; when it controls, `readers` is a link to the socket at which it answers readers.
+    pub fn start_agent(
+        host: &Netns,
+        windlass: &Path,
+        iface: &str,
+        policy: &Path,
+        readers: &Path,
+    ) -> Result<BoxProcess> {
+        let program = windlass.to_str().context("the binary's path is no UTF-8")?;
+        let mut command = host.command(program);
+        command.args(["agent", "--json", "--detach-on-exit", "--policy"]).arg(policy);
+        let mut counters = host.command(program);
+        counters.args(["counters", iface, "--json"]);
+        let mut agent = Self::launch(command)?;
+        agent.counters = Some((counters, iface.to_string()));
+        let sockets = host.enter(|| Ok(windlass_agent::reader_sockets()?))?;
+        let socket = sockets.first().context("the agent answers no readers")?;
+        let new = readers.with_extension("new");
+        let _ = fs::remove_file(&new);
+        symlink(socket, &new)
+            .and_then(|()| fs::rename(&new, readers))
+            .context("a link to the agent's socket")?;
+        Ok(agent)
+    }
+
     /// `windlass attach --native`: for sockets of this kernel, whatever their network namespace.
     pub fn start_native(windlass: &Path, args: &[&str]) -> Result<BoxProcess> {
         let mut command = Command::new(windlass);
@@ -69,7 +97,7 @@ impl BoxProcess {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let lines = collect(child.stdout.take().context("piped")?);
         let said = child.stderr.take().map(collect_errors);
-        let mut started = BoxProcess { child, lines, said, attached: Value::Null };
+        let mut started = BoxProcess { child, lines, said, attached: Value::Null, counters: None };
         match started.lines.recv_timeout(ATTACH_LIMIT) {
             Ok(line) if line.contains("\"attached\"") => {
                 started.attached = serde_json::from_str(&line).with_context(|| line.clone())?;
@@ -77,9 +105,9 @@ impl BoxProcess {
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 started.child.kill()?;
-                bail!("`windlass attach` did not attach within {} s", ATTACH_LIMIT.as_secs())
+                bail!("`windlass` did not attach within {} s", ATTACH_LIMIT.as_secs())
             }
-            _ => bail!("`windlass attach` did not start: {}", started.last_words()),
+            _ => bail!("`windlass` did not start: {}", started.last_words()),
         }
     }
 
@@ -111,7 +139,13 @@ impl BoxProcess {
     }
 
     /// Stops it; returns its counters and samples.
-    pub fn finish(self) -> Result<(BTreeMap<String, u64>, Vec<Value>)> {
+    pub fn finish(mut self) -> Result<(BTreeMap<String, u64>, Vec<Value>)> {
+        if let Some((mut command, iface)) = self.counters.take() {
+            let printed = command.output().context("`windlass counters`")?.stdout;
+            let mut document: Value =
+                serde_json::from_slice(&printed).context("what `windlass counters --json` prints")?;
+            return Ok((serde_json::from_value(document["counters"][&iface].take())?, Vec::new()));
+        }
         let (mut detached, samples) = self.release()?;
         Ok((serde_json::from_value(detached["counters"].take())?, samples))
     }

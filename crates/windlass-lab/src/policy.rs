@@ -1,51 +1,61 @@
-//! The policy of a box that couples flows.
+//! The policy of a box that couples flows, or that an agent is.
 
 use anyhow::Result;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
 use windlass_core::GroupRule;
-use windlass_scenario::{Group, Per, Scenario, Windlass};
+use windlass_scenario::{Group, Mode, Per, Scenario, Windlass};
 
-/// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` returns
-/// a host's address.
+/// Writes into `folder` the policy under which the box controls the scenario's flows, and couples them in `group`, behind `iface` or
+/// whichever interface it is for; `address_of` returns a host's address.
 pub fn write(
     scenario: &Scenario,
     w: &Windlass,
-    group: &Group,
+    group: Option<&Group>,
+    iface: Option<&str>,
     folder: &Path,
     address_of: impl Fn(&str) -> String,
 ) -> Result<NamedTempFile> {
-    file_in(folder, &text(scenario, w, group, address_of)?)
+    file_in(folder, &text(scenario, w, group, iface, address_of)?)
 }
 
-/// One rule for all, or, where flows differ in weight, one for each pair of hosts.
+/// One rule for all, or, where flows of a group differ in weight, one for each pair of hosts.
 fn text(
     scenario: &Scenario,
     w: &Windlass,
-    group: &Group,
+    group: Option<&Group>,
+    iface: Option<&str>,
     address_of: impl Fn(&str) -> String,
 ) -> Result<String> {
     let weights: BTreeMap<_, _> =
         scenario.flows.iter().map(|f| ((f.from.as_str(), f.to.as_str()), f.weight)).collect();
     let first = weights.values().next().copied().unwrap_or(1);
-    let rules: Vec<(String, i64)> = if weights.values().all(|weight| *weight == first) {
-        vec![("name = \"all\"".into(), first)]
+    let of_iface = iface.map(|iface| format!("iface = \"{iface}\""));
+    let rules: Vec<(String, i64)> = if group.is_none() || weights.values().all(|weight| *weight == first) {
+        let of_iface = of_iface.map(|of| format!("\nmatch = {{ {of} }}")).unwrap_or_default();
+        vec![(format!("name = \"all\"{of_iface}"), first)]
     } else {
+        let of_iface = of_iface.map(|of| format!(", {of}")).unwrap_or_default();
         let of_pair = |(from, to)| {
             let (server, client) = (address_of(from), address_of(to));
-            format!("name = \"{from} > {to}\"\nmatch = {{ server = \"{server}\", client = \"{client}\" }}")
+            format!(
+                "name = \"{from} > {to}\"\nmatch = {{ server = \"{server}\", client = \"{client}\"{of_iface} }}"
+            )
         };
         weights.into_iter().map(|(pair, weight)| (of_pair(pair), weight)).collect()
     };
     let parameters = toml::Value::try_from(scenario.parameters)?;
     let mut text = String::new();
     for (which, weight) in rules {
+        let rest = match group {
+            Some(group) => format!("group = {{ {}, ack_clock = {} }}", keys(group, weight), group.ack_clock),
+            None if w.mode == Mode::Watch => "mode = \"watch\"".into(),
+            None => "mode = \"transparent\"".into(),
+        };
         writeln!(
             text,
-            "[[rule]]\n{which}\nalgorithm = \"{}\"\nparameters = {parameters}\ngroup = {{ {}, ack_clock = {} }}",
+            "[[rule]]\n{which}\nalgorithm = \"{}\"\nparameters = {parameters}\n{rest}",
             w.algorithm,
-            keys(group, weight),
-            group.ack_clock
         )?;
     }
     Ok(text)
@@ -101,7 +111,7 @@ mod tests {
         }
         let scenario = Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"));
         let w = scenario.windlass.as_ref().expect("it has a box");
-        text(&scenario, w, &scenario.groups[0], |host| format!("10.0.0.{}", host.len()))
+        text(&scenario, w, scenario.groups.first(), None, |host| format!("10.0.0.{}", host.len()))
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct RunOptions<'a> {
     pub emulator: Emulator,
     /// More arguments for `windlass attach`.
     pub attach_args: Vec<String>,
+    /// Have an agent be the box instead, and make this a link to the socket at which it answers readers. It reports no samples.
+    pub readers: Option<PathBuf>,
 }
 
 impl RunOptions<'_> {
@@ -69,6 +71,7 @@ impl RunOptions<'_> {
             family: Family::V4,
             emulator: Emulator::Own,
             attach_args: Vec::new(),
+            readers: None,
         }
     }
 }
@@ -169,10 +172,16 @@ fn start_box(
     options: &RunOptions,
 ) -> Result<BoxProcess> {
     let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
-    let policy = scenario.groups.iter().find(|g| Some(&g.name) == w.group.as_ref());
+    let group = scenario.groups.iter().find(|g| Some(&g.name) == w.group.as_ref());
     let folder = topology.host(&w.at).folder()?;
-    let write = |g| policy::write(scenario, w, g, &folder, |host| topology.address_of(host));
-    let policy = policy.map(write).transpose()?;
+    let iface = topology.interface(&w.at, &w.facing)?;
+    let address_of = |host: &str| topology.address_of(host);
+    if let Some(readers) = &options.readers {
+        let file = policy::write(scenario, w, group, Some(&iface), &folder, address_of)?;
+        let host = topology.host(&w.at);
+        return BoxProcess::start_agent(host, &options.windlass, &iface, file.path(), readers);
+    }
+    let policy = group.map(|_| policy::write(scenario, w, group, None, &folder, address_of)).transpose()?;
     let mut args: Vec<String> = match &policy {
         Some(file) => vec!["--policy".into(), file.path().display().to_string()],
         None => {
@@ -185,7 +194,6 @@ fn start_box(
     if let Some(ms) = options.sample_ms {
         args.extend(["--sample-ms".into(), ms.to_string()]);
     }
-    let iface = topology.interface(&w.at, &w.facing)?;
     BoxProcess::start(topology.host(&w.at), &options.windlass, &iface, &args)
 }
 

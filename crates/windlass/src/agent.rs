@@ -8,6 +8,7 @@ use crate::{
     health::Health,
     http::Listening,
     interfaces::Interfaces,
+    metrics::Histograms,
     native::NativeHome,
     recorder::Recorder,
     signals::{Wish, Wishes},
@@ -15,7 +16,11 @@ use crate::{
     watched::Watched,
 };
 use anyhow::{Result, bail};
-use std::{process::ExitCode, sync::mpsc::RecvTimeoutError, time::Instant};
+use std::{
+    process::ExitCode,
+    sync::{Arc, mpsc::RecvTimeoutError},
+    time::Instant,
+};
 use windlass_agent::{
     Duty, Error, Interrupt, Options, Policy, ReaderSocket, check_capable, confine, native::release_orphans,
 };
@@ -30,8 +35,12 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let (mut policy, hash) = Policy::from_file_with_hash(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let most_bytes = args.records_mib << 20;
-    let recorder =
-        args.records.as_deref().map(|folder| Recorder::new(folder, most_bytes, log)).transpose()?;
+    let histograms = Arc::new(Histograms::default());
+    let has_histograms = args.metrics.is_some() && !args.no_histograms;
+    let recorder = match args.records.as_deref() {
+        None if !has_histograms => None,
+        folder => Some(Recorder::new(folder, most_bytes, histograms.clone(), log)?),
+    };
     let mut home = Homes {
         interfaces: Interfaces::new(options, recorder, log),
         native: NativeHome::new(&args.names.prefix, log),
@@ -55,7 +64,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         log.warn(format_args!("readers, as windlass web, find no socket of this agent: {why}"))
     });
     give_up_privileges(&args, &policy, log);
-    let mut supervisors = Supervisors::start(listening, socket.ok(), log)?;
+    let mut supervisors =
+        Supervisors::start(listening, has_histograms.then_some(histograms), socket.ok(), log)?;
     supervisors.policy(&policy, hash);
     let wishes = Wishes::new(Wish::Reload)?;
     home.interfaces.follow_links(wishes.sender());

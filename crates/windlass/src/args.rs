@@ -112,6 +112,9 @@ pub enum Command {
         /// Folder for the report
         #[arg(long, default_value = "report/demo")]
         out: PathBuf,
+        /// Show the box live in a browser, at this address; the demo begins when one has the page open
+        #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
+        web: Option<SocketAddr>,
         /// One JSON document instead of text
         #[arg(long)]
         json: bool,
@@ -395,8 +398,11 @@ pub struct AttachArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with all flows every so many milliseconds, 10 or more
-    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
+    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
+    pub web: Option<SocketAddr>,
     /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
     #[arg(long)]
     pub stats: bool,
@@ -431,6 +437,9 @@ pub struct AgentArgs {
     /// Serve metrics for Prometheus, and whether all is well (/metrics, /healthz, /readyz), over HTTP at this address
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
     pub metrics: Option<SocketAddr>,
+    /// Metrics without the histograms of what flows did, for which the programs keep a ledger of each flow
+    #[arg(long, requires = "metrics")]
+    pub no_histograms: bool,
     #[command(flatten)]
     pub log: LogArgs,
     /// One JSON document per event on standard output
@@ -449,6 +458,9 @@ pub struct WebArgs {
     /// The agent's socket (default: that of this network namespace's newest agent, under /run/windlass)
     #[arg(long, value_name = "SOCKET")]
     pub agent: Option<PathBuf>,
+    /// Words on top of all pages, as those of a demo
+    #[arg(long, value_name = "WORDS")]
+    pub notice: Option<String>,
     #[command(flatten)]
     pub log: LogArgs,
     /// One JSON document per event on standard output
@@ -631,8 +643,11 @@ pub struct GuestArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with what the flows did so far every so many milliseconds, 10 or more
-    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
+    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
+    pub web: Option<SocketAddr>,
 }
 
 /// The value of `--port` of the controller: PATH[,weight=N][,name=NAME].
@@ -697,8 +712,11 @@ pub struct ControllerArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with all guests every so many milliseconds, 10 or more
-    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
+    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
+    pub web: Option<SocketAddr>,
 }
 
 fn aggressiveness(text: &str) -> Result<f64, String> {
@@ -742,8 +760,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER")]
     pub captures: Option<PathBuf>,
     /// Add Windlass' view of its flows, so often (10 or more), to the JSON document
-    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
+    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
+    pub web: Option<SocketAddr>,
     /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
     /// them, and queues of links (flows.csv, box.csv, links.csv), response times (responses.csv) and all packets
     /// (servers.pcap, clients.pcap)

@@ -2,6 +2,7 @@
 
 use crate::{
     args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs, SweepCommand},
+    demo_pages::DemoPages,
     group_cost, print,
     signals::{self, Wish},
     speed,
@@ -9,6 +10,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
+    net::SocketAddr,
     num::NonZeroU64,
     path::PathBuf,
     process::ExitCode,
@@ -60,6 +62,12 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
             "--trace looks into simulated hosts: it goes with --on sim; real packets are captured with --captures"
         );
     }
+    if args.web.is_some() && (args.on == Home::Sim || file.scenario.windlass.is_none()) {
+        bail!(
+            "--web shows a box that controls real packets: it goes with --on lab and a scenario that has a [windlass]; \
+             --trace has what a simulated one did"
+        );
+    }
     let report = match args.on {
         Home::Lab => run_in_lab(&args, &file)?,
         Home::Sim => simulate(&args, &file)?,
@@ -78,15 +86,31 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
         Emulator::Netem => windlass_lab::Emulator::Netem,
     };
     emulator.check(&file.scenario).map_err(|refusal| file.refused(&refusal))?;
+    let cancel = cancel_on_signal()?;
+    let notice = format!(
+        "Demo: scenario {}, real Linux kernels and emulated links on one machine.",
+        file.scenario.name
+    );
+    let pages = args.web.map(|address| pages(address, &notice, cancel)).transpose()?;
     let options = RunOptions {
-        cancel: Some(cancel_on_signal()?),
+        cancel: Some(cancel),
         spin_us: 100,
+        readers: pages.as_ref().map(DemoPages::link),
         captures: args.captures.clone(),
         sample_ms: args.sample_ms,
         emulator,
         ..RunOptions::new(this_binary()?)
     };
     windlass_lab::run(&file.scenario, &options)
+}
+
+/// Pages at this address that a browser shows, or none did for a while.
+fn pages(address: SocketAddr, notice: &str, cancel: &AtomicBool) -> Result<DemoPages> {
+    // which what is shown takes
+    windlass_lab::netns::check_root()?;
+    let pages = DemoPages::start(&this_binary()?, address, notice)?;
+    pages.wait(cancel)?;
+    Ok(pages)
 }
 
 fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
@@ -111,6 +135,7 @@ fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Sett
         quiet,
         at_once: None,
         cancel: cancel_on_signal()?,
+        readers: None,
     })
 }
 
@@ -269,8 +294,13 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     Ok(if all_hold && is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub fn demo(out: PathBuf, json: bool) -> Result<ExitCode> {
-    let settings = settings(true, false, out, json)?;
+const DEMO_NOTICE: &str = "Demo: 10 MB over an emulated lossy WAN, three ways at once, with real Linux kernels on one machine. Shown is a box \
+     whose server runs CUBIC; the other two ways have none.";
+
+pub fn demo(out: PathBuf, web: Option<SocketAddr>, json: bool) -> Result<ExitCode> {
+    let mut settings = settings(true, false, out, json)?;
+    let pages = web.map(|address| pages(address, DEMO_NOTICE, settings.cancel)).transpose()?;
+    settings.readers = pages.as_ref().map(DemoPages::link);
     let demo = windlass_experiments::demo(&settings)?;
     match json {
         true => println!("{}", demo.to_json()),

@@ -5,6 +5,7 @@ mod algorithm;
 mod args;
 mod control;
 mod counters;
+mod demo_pages;
 #[cfg(test)]
 mod documented;
 mod dry_run;
@@ -89,7 +90,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Run(r) => lab::run(r),
         Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
-        Command::Demo { out, json } => lab::demo(out, json),
+        Command::Demo { out, web, json } => lab::demo(out, web, json),
         Command::Bench { what, only, quick, json } => lab::bench(what, &only, quick, json),
         Command::Completions { shell } => {
             let mut text = Vec::new();

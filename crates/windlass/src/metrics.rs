@@ -3,19 +3,27 @@
 //! their names.
 
 mod exposition;
+mod histograms;
 mod names;
+mod protobuf;
 mod published;
 mod server;
+mod sink;
 mod snapshot;
 
+pub use histograms::Histograms;
 pub use published::{Published, Publisher};
 
 use crate::info::{check_none_elsewhere, open_whole};
 use anyhow::Result;
 use exposition::Format;
 use snapshot::{Reader, Sources};
-use std::{collections::BTreeSet, process::ExitCode};
-use windlass_agent::{check_root, keep_ended_counters};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+    process::ExitCode,
+};
+use windlass_agent::{check_root, keep_ended_counters, saved_sums};
 
 /// Prints them once. That nothing is under control is an answer, too.
 pub fn metrics(is_open_metrics: bool) -> Result<ExitCode> {
@@ -32,8 +40,9 @@ pub fn metrics(is_open_metrics: bool) -> Result<ExitCode> {
             sources.views.push(pinned.view());
         }
     }
-    let snapshot = Reader::default().read(&sources)?;
+    let mut snapshot = Reader::default().read(&sources)?;
+    snapshot.sums = saved_sums().map(|saved| saved.sums);
     let format = if is_open_metrics { Format::OpenMetrics } else { Format::Text };
-    print!("{}", exposition::text(snapshot, format));
+    io::stdout().write_all(&exposition::body(snapshot, format))?;
     Ok(ExitCode::SUCCESS)
 }

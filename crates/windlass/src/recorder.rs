@@ -1,20 +1,27 @@
-//! The agent's records of flows: from each datapath's ring into files. A thread a datapath reads, so that whatever the agent waits for
-//! holds up no record.
+//! The agent's records of flows: from each datapath's ring into files, and into the metrics' histograms. A thread a datapath reads, so
+//! that whatever the agent waits for holds up no record.
 
-use crate::event_log::{About, EventLog};
+use crate::{
+    event_log::{About, EventLog},
+    metrics::Histograms,
+};
 use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
-use windlass_agent::{FlowRecord, Names, Pinned, RING_BYTES, RecordFiles, RecordReader};
+use windlass_agent::{
+    FlowRecord, FlowTally, Names, Pinned, RING_BYTES, RecordFiles, RecordReader, SMALL_RING_BYTES,
+    flow_words, saved_sums,
+};
+use windlass_core::abi::wl_flow_record;
 use windlass_scenario::printable_path;
 
 /// How long a reader waits for records before it looks whether it should end.
@@ -22,22 +29,31 @@ const WAIT: Duration = Duration::from_millis(100);
 
 /// What readers and the agent have in common.
 struct Sink {
-    files: Mutex<RecordFiles>,
+    /// None: only histograms are made of them.
+    files: Option<Mutex<RecordFiles>>,
     names: Mutex<Names>,
+    /// By the number of the datapath's clock.
+    tallies: Mutex<BTreeMap<u32, FlowTally>>,
+    histograms: Arc<Histograms>,
     /// Records that could not be written, as on a full disk.
     unwritten: AtomicU64,
 }
 
-impl Sink {
-    fn write(&self, record: &FlowRecord) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.write(record).is_err() {
-            self.unwritten.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn names(&self) -> Names {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl Sink {
+    /// Takes a record of this datapath.
+    fn take(&self, number: u32, record: &wl_flow_record) {
+        if let Some(files) = &self.files {
+            let written = FlowRecord::of(record, &locked(&self.names));
+            if locked(files).write(&written).is_err() {
+                self.unwritten.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let sums = locked(&self.tallies).entry(number).or_default().take(record);
+        self.histograms.add(number, record.recorded_us, &sums, || flow_words(&record.key));
     }
 }
 
@@ -49,18 +65,16 @@ struct Reader {
 
 impl Reader {
     fn start(pinned: &Pinned, sink: Arc<Sink>) -> Result<Reader> {
-        let ring = pinned.make_records(RING_BYTES)?;
+        let ring_bytes = if sink.files.is_some() { RING_BYTES } else { SMALL_RING_BYTES };
+        let ring = pinned.make_records(ring_bytes)?;
+        let number = pinned.clock_number();
+        let since_us = saved_sums().and_then(|saved| saved.upto_us.get(&number).copied());
+        locked(&sink.tallies).insert(number, FlowTally::new(since_us.unwrap_or_default()));
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = is_over.clone();
         let (started, has_started) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let take = move |record: &_| {
-                let names = sink.names.lock().unwrap_or_else(PoisonError::into_inner);
-                let record = FlowRecord::of(record, &names);
-                drop(names);
-                sink.write(&record);
-            };
-            let reader = match RecordReader::new(ring, take) {
+            let reader = match RecordReader::new(ring, move |record| sink.take(number, record)) {
                 Ok(reader) => reader,
                 Err(why) => return drop(started.send(Some(why))),
             };
@@ -100,12 +114,24 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Writes to files in this folder, so many bytes in all.
-    pub fn new(folder: &Path, most_bytes: u64, log: EventLog) -> Result<Recorder> {
-        let files = RecordFiles::open(folder, most_bytes)
-            .with_context(|| format!("writing flows' records to {}", printable_path(folder)))?;
-        let sink =
-            Sink { files: Mutex::new(files), names: Mutex::default(), unwritten: AtomicU64::default() };
+    /// Writes to files in this folder, if there is one, so many bytes in all, and adds to these histograms.
+    pub fn new(
+        folder: Option<&Path>,
+        most_bytes: u64,
+        histograms: Arc<Histograms>,
+        log: EventLog,
+    ) -> Result<Recorder> {
+        let open = |folder: &Path| {
+            let why = || format!("writing flows' records to {}", printable_path(folder));
+            RecordFiles::open(folder, most_bytes).with_context(why)
+        };
+        let sink = Sink {
+            files: folder.map(open).transpose()?.map(Mutex::new),
+            names: Mutex::default(),
+            tallies: Mutex::default(),
+            histograms,
+            unwritten: AtomicU64::default(),
+        };
         Ok(Recorder {
             sink: Arc::new(sink),
             readers: BTreeMap::new(),
@@ -120,7 +146,10 @@ impl Recorder {
         self.note_names(controlled);
         let there: BTreeSet<u32> = controlled.iter().map(Pinned::clock_number).collect();
         let gone: Vec<u32> = self.readers.keys().filter(|number| !there.contains(number)).copied().collect();
-        gone.iter().filter_map(|number| self.readers.remove(number)).for_each(Reader::end);
+        for number in gone {
+            self.readers.remove(&number).into_iter().for_each(Reader::end);
+            locked(&self.sink.tallies).remove(&number);
+        }
         self.refused.retain(|number| there.contains(number));
         for pinned in controlled {
             let number = pinned.clock_number();
@@ -137,6 +166,7 @@ impl Recorder {
             }
         }
         self.report_losses(controlled);
+        self.sink.histograms.save();
     }
 
     fn note_names(&self, controlled: &[Pinned]) {
@@ -146,7 +176,7 @@ impl Recorder {
             ifaces: controlled.iter().map(of).collect(),
             groups: groups.into_iter().map(|group| group.name).collect(),
         };
-        *self.sink.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        *locked(&self.sink.names) = names;
     }
 
     fn report_losses(&mut self, controlled: &[Pinned]) {
@@ -173,8 +203,8 @@ impl Recorder {
 
     /// Records the flows behind an interface that is about to be released, the last one of its datapath.
     pub fn note_last(&self, pinned: &Pinned) {
-        match pinned.last_records(&self.sink.names()) {
-            Ok(records) => records.iter().for_each(|record| self.sink.write(record)),
+        match pinned.last_records() {
+            Ok(records) => records.iter().for_each(|record| self.sink.take(pinned.clock_number(), record)),
             Err(why) => {
                 self.log.warn_of(About::Device(pinned.iface()), format_args!("no last records: {why}"));
             }
@@ -184,5 +214,6 @@ impl Recorder {
     /// Takes what is in the rings; they go on for the next agent.
     pub fn finish(self) {
         self.readers.into_values().for_each(Reader::end);
+        self.sink.histograms.save();
     }
 }

@@ -7,8 +7,9 @@ use signal_hook::{
 };
 use std::{
     io,
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::process::CommandExt},
     panic,
+    process::Command,
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -135,6 +136,19 @@ pub fn wait_or_stop(
 pub fn ignore_broken_pipes() {
     // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Has the command that is about to be started end with the thread that starts it, as when this process is killed.
+pub fn stop_with_parent(command: &mut Command) {
+    let ends_with_parent = || {
+        // SAFETY: an attribute of the process that calls; nothing is allocated.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: what runs between fork and exec is one system call.
+    unsafe { command.pre_exec(ends_with_parent) };
 }
 
 /// Wishes for the end once the other end of `stream`, standard input or output, is closed: a process that started

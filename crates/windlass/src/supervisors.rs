@@ -5,7 +5,7 @@ use crate::{
     health::Health,
     http::{self, Hosts, Listening},
     interfaces::Interfaces,
-    metrics::Publisher,
+    metrics::{Histograms, Publisher},
     readers::Readers,
     service::Service,
 };
@@ -26,13 +26,14 @@ pub struct Supervisors {
 }
 
 impl Supervisors {
-    /// From now on metrics are served and readers answered, where there are sockets for them.
+    /// From now on metrics are served, with these histograms if any, and readers answered, where there are sockets for them.
     pub fn start(
         listening: Option<Listening>,
+        histograms: Option<Arc<Histograms>>,
         socket: Option<ReaderSocket>,
         log: EventLog,
     ) -> Result<Supervisors> {
-        let publisher = Publisher::default();
+        let publisher = Publisher::new(histograms);
         let has_metrics = listening.is_some();
         listening.map(|listening| publish(listening, &publisher, log)).transpose()?;
         let readers = socket.map(|socket| Readers::start(socket, publisher.published(), log)).transpose()?;

@@ -37,7 +37,7 @@ pub fn web(args: WebArgs) -> Result<ExitCode> {
     if let Some(why) = agent.complaint() {
         log.warn(why);
     }
-    http::serve(listening, hosts, Arc::new(Pages::new(agent)), log)?;
+    http::serve(listening, hosts, Arc::new(Pages::new(agent, args.notice, log)), log)?;
     let words = format!("pages at http://{address}/");
     log.event_with(
         "web",

@@ -80,7 +80,9 @@ function state() {
 	setText(pill, words);
 	pill.className = `pill ${cls}`;
 	notice.hidden = !app.why && !isStale;
-	if (app.why) setText(notice, `${app.why[0].toUpperCase()}${app.why.slice(1)}. What was under control stays so, without an agent.${aged}`);
+	// that of a demo leaves nothing behind
+	const stays = document.querySelector(".given") ? "" : " What was under control stays so, without an agent.";
+	if (app.why) setText(notice, `${app.why[0].toUpperCase()}${app.why.slice(1)}.${stays}${aged}`);
 	else if (isStale) setText(notice, `Nothing came from windlass web for ${span(age / 1000)}.`);
 	main.classList.toggle("old", Boolean(app.look) && (Boolean(app.why) || isStale));
 }

@@ -2,7 +2,7 @@
 //! agent if that one is killed. Without it the programs keep no ledgers.
 
 use crate::{
-    FlowRecord, Names, Pinned, Result,
+    Pinned, Result,
     error::bpf,
     flows::in_use,
     map_value::{bytes_of, from_bytes},
@@ -25,6 +25,8 @@ use windlass_core::{
 const RING: &str = "flow_records";
 /// Room for some 11,000 records, which is what a second of 10,000 short flows makes.
 pub const RING_BYTES: u32 = 8 << 20;
+/// The same of an agent that writes none to a disk: some 1400. A ring counts twice in the memory of the process that reads it.
+pub const SMALL_RING_BYTES: u32 = 1 << 20;
 
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
 
@@ -140,15 +142,19 @@ impl RecordMaps {
 }
 
 impl Pinned {
-    /// Has the datapath make records, in a ring of so many bytes, a power of two, if it has none yet; returns the ring.
+    /// Has the datapath make records, in a ring of so many bytes, a power of two, if it has none of that size or more yet; returns the
+    /// ring. What is in a smaller one is lost.
     pub fn make_records(&self, ring_bytes: u32) -> Result<MapHandle> {
         let _lock = Lock::take("pins")?;
         let maps = RecordMaps::pinned_in(&self.pins)?;
         let ring = match pinned_map_if_any(&self.pins.dir().join(RING))? {
-            Some(ring) => ring,
-            None => {
+            Some(ring) if ring.max_entries() >= ring_bytes => ring,
+            smaller => {
                 let ring = new_ring(ring_bytes)?;
                 for pins in self.pins.others().chain([self.pins.clone()]) {
+                    if smaller.is_some() {
+                        let _ = fs::remove_file(pins.dir().join(RING));
+                    }
                     pin(ring.as_fd(), &pins.dir().join(RING))?;
                 }
                 ring
@@ -181,7 +187,7 @@ impl Pinned {
 
     /// Records of the flows behind the interface, whose last they are, as it is about to be detached.
     /// None of others of its datapath, which goes on and makes records of those that it forgets.
-    pub fn last_records(&self, names: &Names) -> Result<Vec<FlowRecord>> {
+    pub fn last_records(&self) -> Result<Vec<wl_flow_record>> {
         if self.pins.others().next().is_some() {
             return Ok(Vec::new());
         }
@@ -193,7 +199,7 @@ impl Pinned {
             let (_, id, flow) = flow?;
             if let Some(ledger) = maps.ledger(&id)?.filter(|l| l.base == flow.base && l.began_us != 0) {
                 let record = record_of(&flow, &ledger, abi::WL_END_DETACHED, now_us);
-                all.push(FlowRecord::of(&wl_flow_record { records_lost, ..record }, names));
+                all.push(wl_flow_record { records_lost, ..record });
             }
         }
         Ok(all)

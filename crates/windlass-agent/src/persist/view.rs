@@ -40,6 +40,15 @@ pub struct FlowKind {
     pub state: &'static str,
 }
 
+/// Flows of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowsOfKind {
+    /// How many there are.
+    pub flows: u64,
+    /// What they hold of the store.
+    pub held_bytes: u64,
+}
+
 impl FlowKind {
     fn of(flow: &FlowInfo) -> FlowKind {
         FlowKind {
@@ -85,15 +94,18 @@ impl View {
     }
 
     /// How many flows there are of each kind.
-    pub fn flow_kinds(&self) -> Result<BTreeMap<FlowKind, u32>> {
-        let mut kinds = BTreeMap::new();
+    pub fn flow_kinds(&self) -> Result<BTreeMap<FlowKind, FlowsOfKind>> {
+        let mut kinds: BTreeMap<FlowKind, FlowsOfKind> = BTreeMap::new();
         let all = self.ids.lookup_batch(KEYS_AT_ONCE, MapFlags::ANY, MapFlags::ANY);
         for (key, id) in all.map_err(bpf("reading the flow table"))? {
             let bytes = self.flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))?;
             let Some(flow) = bytes.and_then(|bytes| from_bytes::<wl_flow>(&bytes)) else { continue };
             // it may have ended meanwhile, and another one have its place
             if bytes_of(&flow.key) == key {
-                *kinds.entry(FlowKind::of(&describe(&flow, false, None))).or_default() += 1;
+                let flow = describe(&flow, false, None);
+                let of_kind = kinds.entry(FlowKind::of(&flow)).or_default();
+                of_kind.flows += 1;
+                of_kind.held_bytes += flow.held_bytes;
             }
         }
         Ok(kinds)

@@ -95,6 +95,7 @@ fn settings(out: &Path) -> Settings {
         quiet: true,
         at_once: Some(2),
         cancel: &CANCEL,
+        readers: None,
     }
 }
 

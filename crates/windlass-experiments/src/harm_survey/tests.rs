@@ -15,7 +15,16 @@ fn all_paths() -> Vec<Path> {
 
 fn settings(out: &std::path::Path, cancel: &'static AtomicBool) -> Settings {
     let (windlass, out) = ("windlass".into(), out.into());
-    Settings { windlass, quick: true, resume: false, out, quiet: true, at_once: Some(2), cancel }
+    Settings {
+        windlass,
+        quick: true,
+        resume: false,
+        out,
+        quiet: true,
+        at_once: Some(2),
+        cancel,
+        readers: None,
+    }
 }
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);

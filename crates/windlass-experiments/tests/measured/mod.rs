@@ -18,6 +18,7 @@ pub fn settings(out: &Path) -> Settings {
         quiet: true,
         at_once: None,
         cancel: &GOES_ON,
+        readers: None,
     }
 }
 

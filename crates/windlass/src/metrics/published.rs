@@ -2,6 +2,7 @@
 
 use super::{
     exposition::{self, Format},
+    histograms::Histograms,
     snapshot::{Reader, Snapshot, Sources},
 };
 use crate::health::Health;
@@ -24,6 +25,8 @@ pub struct Publisher(Arc<Published>);
 /// The side of those who read it.
 #[derive(Debug, Default)]
 pub struct Published {
+    /// None: there are none.
+    histograms: Option<Arc<Histograms>>,
     now: Mutex<Now>,
     /// Held while the datapaths are read, so that two readers do not do so at once.
     last: Mutex<Last>,
@@ -47,6 +50,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Publisher {
+    /// With these histograms.
+    pub fn new(histograms: Option<Arc<Histograms>>) -> Publisher {
+        Publisher(Arc::new(Published { histograms, ..Published::default() }))
+    }
+
     /// For those who read it.
     pub fn published(&self) -> Arc<Published> {
         self.0.clone()
@@ -91,19 +99,23 @@ impl Published {
     ///
     /// # Errors
     /// Why they cannot be read.
-    pub fn metrics(&self, format: Format) -> Result<String, String> {
+    pub fn metrics(&self, format: Format) -> Result<Vec<u8>, String> {
         let mut last = locked(&self.last);
         let sources = locked(&self.now).sources.clone();
         let is_recent = |(at, read): &&(Instant, Snapshot)| at.elapsed() < READ_AT_MOST && read.is_complete;
         let snapshot = match last.snapshot.as_ref().filter(is_recent) {
             Some((_, snapshot)) => snapshot.clone(),
             None => {
-                let read = last.reader.read(&sources).map_err(|why| format!("{why:#}"))?;
+                let mut read = last.reader.read(&sources).map_err(|why| format!("{why:#}"))?;
+                if let Some(histograms) = &self.histograms {
+                    let (sums, examples) = histograms.shown();
+                    (read.sums, read.examples) = (Some(sums), examples);
+                }
                 last.snapshot = Some((Instant::now(), read.clone()));
                 read
             }
         };
-        Ok(exposition::text(Snapshot { health: sources.health, ..snapshot }, format))
+        Ok(exposition::body(Snapshot { health: sources.health, ..snapshot }, format))
     }
 
     /// SHA-256 of the file of the policy in force; none: there is none yet.
@@ -159,8 +171,10 @@ mod tests {
         let published = publisher.published();
         publisher.health(Health { are_clocks_seen: true, is_covered: true, ..Health::default() });
         let ready = |published: &Published| {
-            let text = published.metrics(Format::Text).expect("nothing to read");
-            text.lines().find_map(|line| line.strip_prefix("windlass_ready ").map(String::from))
+            let text = String::from_utf8(published.metrics(Format::Text).expect("nothing to read"));
+            text.expect("a text")
+                .lines()
+                .find_map(|line| line.strip_prefix("windlass_ready ").map(String::from))
         };
         assert_eq!(ready(&published).as_deref(), Some("1.0"));
         let read = locked(&published.last).snapshot.as_ref().map(|(at, _)| *at);

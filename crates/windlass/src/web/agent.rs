@@ -106,6 +106,9 @@ impl Agent {
 }
 
 fn failed(socket: &Path, why: &io::Error) -> String {
+    if why.kind() == io::ErrorKind::NotFound {
+        return format!("no agent is at {}: it has not begun, or has ended", printable_path(socket));
+    }
     let cure = if why.kind() == io::ErrorKind::PermissionDenied { format!("; {WHO}") } else { String::new() };
     format!("no agent answers at {}: {why}{cure}", printable_path(socket))
 }

@@ -2,6 +2,7 @@
 
 use super::{agent::Agent, events::Events, files};
 use crate::{
+    event_log::{About, EventLog},
     http::{Answer, Asked, Site, plain, with},
     readers::{FlowName, Found, PAGE_MOST, Page, Question},
 };
@@ -9,7 +10,7 @@ use hyper::{
     StatusCode,
     header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue},
 };
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 const JSON: &str = "application/json";
 
@@ -34,14 +35,24 @@ const HEADERS: [(&str, &str); 7] = [
 pub struct Pages {
     agent: Arc<Agent>,
     events: Arc<Events>,
+    /// Words on top of all pages.
+    notice: Option<String>,
+    /// The first viewer is reported once.
+    viewed: Once,
+    log: EventLog,
 }
 
 impl Pages {
-    pub fn new(agent: Agent) -> Pages {
-        Pages { agent: Arc::new(agent), events: Arc::default() }
+    pub fn new(agent: Agent, notice: Option<String>, log: EventLog) -> Pages {
+        let agent = Arc::new(agent);
+        Pages { agent, events: Arc::default(), notice, viewed: Once::new(), log }
     }
 
     async fn found(&self, asked: &Asked) -> Answer {
+        if let (Some(notice), "/" | "/index.html") = (&self.notice, asked.path.as_str()) {
+            let (content_type, text) = files::at("/").expect("the pages");
+            return with(StatusCode::OK, content_type, with_notice(text, notice));
+        }
         if let Some((content_type, text)) = files::at(&asked.path) {
             return with(StatusCode::OK, content_type, text);
         }
@@ -52,7 +63,11 @@ impl Pages {
                 (_, why) => plain(StatusCode::SERVICE_UNAVAILABLE, String::from_utf8_lossy(&why)),
             },
             "/api/v1/events" => match self.events.answer(&self.agent) {
-                Some(answer) => answer,
+                Some(answer) => {
+                    self.viewed
+                        .call_once(|| self.log.event("viewer", About::Command, "the pages have a viewer"));
+                    answer
+                }
                 None => plain(StatusCode::SERVICE_UNAVAILABLE, "there are enough viewers"),
             },
             path => match path.strip_prefix("/api/v1/").map(|what| question(what, &asked.query)) {
@@ -77,6 +92,13 @@ impl Pages {
         };
         of_why(status, &String::from_utf8_lossy(&text))
     }
+}
+
+/// The page with these words on top, whatever is in them.
+fn with_notice(page: &str, notice: &str) -> String {
+    let plain = notice.replace('&', "&amp;").replace('<', "&lt;");
+    let before = "<p id=\"notice\"";
+    page.replacen(before, &format!("<p class=\"notice given\">{plain}</p>\n{before}"), 1)
 }
 
 /// A document that has only the reason.
@@ -152,6 +174,14 @@ fn question(what: &str, query: &str) -> Result<Option<Question>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_notice_is_on_top_of_the_page_as_words_only() {
+        let (_, page) = files::at("/").expect("the pages");
+        let page = with_notice(page, "a demo of <b> & more");
+        let at = page.find("<p class=\"notice given\">a demo of &lt;b> &amp; more</p>").expect("it is there");
+        assert!(page.find("<p id=\"notice\"").is_some_and(|other| at < other));
+    }
 
     #[test]
     fn questions_are_made_of_paths_and_queries() {
