@@ -7,7 +7,7 @@
 trap '' PIPE
 # What these do is mostly to wait, for packets and for others: cargo runs as many at once as there are processors.
 case ${1##*/} in
-end_to_end-* | guests-*) export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}" ;;
+end_to_end-* | guests-* | pages-*) export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}" ;;
 esac
 # What the binary leaves in its group is ended, too: a reader would wait for it.
 then_end_the_rest='trap : TERM
