@@ -58,6 +58,12 @@ fn a_run_without_real_packets_or_a_box_is_not_shown_in_a_browser() {
     let alone = site.write(&format!("{PAIR}{FLOW}"));
     refused(&["run", &alone, "--web", "127.0.0.1:0"], &why);
     refused(&["run", &alone, "--on", "sim", "--web", "127.0.0.1:0"], &why);
+    // it is a run's
+    for command in ["attach", "guest", "controller"] {
+        let out = run(&[command, "--web"]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains("unexpected argument '--web'"), "{said}");
+    }
 }
 
 #[test]

@@ -398,11 +398,8 @@ pub struct AttachArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with all flows every so many milliseconds, 10 or more
-    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
-    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
-    pub web: Option<SocketAddr>,
     /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
     #[arg(long)]
     pub stats: bool,
@@ -643,11 +640,8 @@ pub struct GuestArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with what the flows did so far every so many milliseconds, 10 or more
-    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
-    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
-    pub web: Option<SocketAddr>,
 }
 
 /// The value of `--port` of the controller: PATH[,weight=N][,name=NAME].
@@ -712,11 +706,8 @@ pub struct ControllerArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with all guests every so many milliseconds, 10 or more
-    #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
-    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
-    pub web: Option<SocketAddr>,
 }
 
 fn aggressiveness(text: &str) -> Result<f64, String> {
