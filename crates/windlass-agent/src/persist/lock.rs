@@ -190,14 +190,23 @@ impl Turn {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::{
         fs::{self, Permissions},
         io::{BufRead, BufReader},
         os::unix::fs::{MetadataExt, PermissionsExt},
         process::{Child, Command, Stdio},
+        sync::{PoisonError, RwLock, RwLockReadGuard},
     };
+
+    /// For writing while a test starts a program: until that runs it has all descriptors of the tests beside, and so their locks.
+    static STARTS: RwLock<()> = RwLock::new(());
+
+    /// For a test that finds a lock free as soon as it is dropped.
+    pub(crate) fn no_program_starts() -> RwLockReadGuard<'static, ()> {
+        STARTS.read().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// A process of another user that has the file's lock until it is dropped.
     struct Stranger(Child);
@@ -207,7 +216,9 @@ mod tests {
             let ids = ["--reuid=65534", "--regid=65534", "--clear-groups"];
             let mut command = Command::new("setpriv");
             command.args(ids).arg("flock").arg(path).args(["sh", "-c", "echo locked; read line"]);
+            let starts = STARTS.write().unwrap_or_else(PoisonError::into_inner);
             let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+            drop(starts);
             let mut child = child.expect("setpriv and flock (Debian: util-linux)");
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -248,6 +259,7 @@ mod tests {
         let path = older(folder.path());
         let before = fs::metadata(&path).unwrap().ino();
         let _stranger = Stranger::locks(&path);
+        let _guard = no_program_starts();
         let lock = Lock::take_within(&path, PATIENCE).unwrap();
         assert!(fs::metadata(&path).unwrap().ino() != before && mode(&path) == 0o600);
         // it is the one that others wait for
@@ -258,6 +270,7 @@ mod tests {
 
     #[test]
     fn a_lock_file_of_an_older_version_is_waited_for_while_a_process_of_ours_holds_it_and_then_replaced() {
+        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = older(folder.path());
         let of_older_version = File::open(&path).unwrap();
@@ -301,6 +314,7 @@ mod tests {
 
     #[test]
     fn a_process_that_takes_a_lock_again_and_again_waits_its_turn() {
+        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("attach.lock");
         let order = std::sync::Mutex::new(Vec::new());
@@ -321,6 +335,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_the_wait_for_a_lock() {
+        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("attach.lock");
         let interrupt = Interrupt::default();
@@ -339,6 +354,7 @@ mod tests {
 
     #[test]
     fn a_lock_whose_file_is_replaced_meanwhile_is_taken_anew() {
+        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pins.lock");
         let first = Lock::take_within(&path, PATIENCE).unwrap();
@@ -349,6 +365,7 @@ mod tests {
 
     #[test]
     fn a_holder_that_does_not_let_go_of_a_lock_is_named_and_turns_are_waited_for() {
+        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pins.lock");
         let first = Lock::take_within(&path, Duration::ZERO).unwrap();

@@ -99,9 +99,11 @@ fn lock_alone(file: &File, path: &Path, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::persist::lock::tests::no_program_starts;
 
     #[test]
     fn one_process_has_a_claim_until_it_ends_and_others_learn_which() {
+        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("claim");
         let first = Claim::take(&path, "'eth0'").unwrap();
