@@ -8,6 +8,7 @@ use crate::{
     health::Health,
     http::Listening,
     interfaces::Interfaces,
+    memory,
     metrics::Histograms,
     native::NativeHome,
     recorder::Recorder,
@@ -102,6 +103,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         }
         home.interfaces.load_ahead(&policy);
     }
+    memory::give_back();
     let ended = look_after(&mut home, &mut file, &mut policy, &wishes, &mut supervisors, log);
     supervisors.stopping(&home.health());
     home.finish(detaches, &policy)?;

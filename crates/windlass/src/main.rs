@@ -24,6 +24,7 @@ mod lab;
 mod links;
 mod log;
 mod manual;
+mod memory;
 mod metrics;
 mod native;
 mod policy;

@@ -10,6 +10,7 @@ use crate::{
     args::WebArgs,
     event_log::{About, EventLog},
     http::{self, Hosts, Listening},
+    memory,
     signals::{self, Wish},
 };
 use agent::Agent;
@@ -45,6 +46,7 @@ pub fn web(args: WebArgs) -> Result<ExitCode> {
         &words,
         || json!({ "event": "web", "address": address.to_string() }),
     );
+    memory::give_back();
     let _ = wishes.recv();
     Ok(ExitCode::SUCCESS)
 }
