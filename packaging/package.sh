@@ -21,11 +21,11 @@ export SOURCE_DATE_EPOCH
 # dpkg takes a hyphen for that of its own revision, and what stands behind a tilde for older than what does not
 deb_version=$(echo "$version" | sed 's/-/~/')-1
 
-$cargo build --locked --release --package windlass --features static
+$cargo build --locked --profile packaged --package windlass --features static
 
 rm -rf "$files"
 mkdir -p "$files/doc" "$files/man"
-strip --strip-all --remove-section=.comment -o "$files/windlass" target/release/windlass
+strip --strip-all --remove-section=.comment -o "$files/windlass" target/packaged/windlass
 size=$(stat -c %s "$files/windlass")
 [ "$size" -le $most_bytes ] || { echo "the program has $size bytes, at most $most_bytes are allowed" >&2 && exit 1; }
 if ldd "$files/windlass" | grep -E 'lib(bpf|elf|z)\.so'; then
