@@ -191,6 +191,7 @@ WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, st
 	b->base.was_in_recovery = s->is_in_recovery;
 	cwnd = d->cwnd_bytes;
 	if (s->newly_delivered_bytes) {
+		target = wl_sat_add(target, wl_bbr_near_bytes(s, wl_bbr3_bw(b)));
 		target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, wl_bbr3_bw(b)));
 		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr3_quantized(b, s, d, target));
 	}

@@ -7,6 +7,7 @@
  *     pacing         = bw * gain, less one per cent, so that queues drain; before the pipe is full it only rises
  *     extra_acked    = what was delivered since an epoch began - bw * its length, cwnd at most; the largest of two slots of some
  *                      rounds each, bw * 100 ms at most. An epoch begins anew when ACKs are no longer ahead of bw
+ *     near_rtt       the round trip between server and box, where min_rtt is without it; 0 at the server
  *     cwnd           += what the ACK delivers, up to the target once the pipe is full; four segments at least
  *     timeout        cwnd = in flight + one segment
  *
@@ -101,6 +102,18 @@ WL_INLINE wl_u32 wl_bbr_bdp_bytes(const struct wl_bbr_base *b, const struct wl_s
 	w = (wl_u64)bw * b->min_rtt_us;
 	w = (w * gain / WL_BBR_UNIT + (1u << WL_BBR_BW_SCALE) - 1) >> WL_BBR_BW_SCALE;
 	return wl_sat_mul(w > 0xffffffffu ? 0xffffffffu : (wl_u32)w, s->mss_bytes);
+}
+
+/*
+ * What a server would have behind the box besides. Its model has the path before the box as well: cwnd is twice what the whole of it
+ * holds, and of that no more than once what the part before the box holds is there. Where the rest of the path is short and its delay
+ * varies, twice its least delay is less than what fills it, and each estimate of bw would be smaller than the one before.
+ */
+WL_INLINE wl_u32 wl_bbr_near_bytes(const struct wl_sample *s, wl_u32 bw)
+{
+	wl_u64 segs = (wl_u64)bw * s->near_rtt_us >> WL_BBR_BW_SCALE;
+
+	return wl_sat_mul(segs > 0xffffffffu ? 0xffffffffu : (wl_u32)segs, s->mss_bytes);
 }
 
 /* Segments that leave in one burst: the flow's quantum (bbr_tso_segs_goal() in Linux). */

@@ -5,7 +5,7 @@
  * acknowledged.
  *
  *     ACK outside una..nxt    passes, counted; unless for data that were sent ahead (accept.h), up to which nxt goes then
- *     older than una          absorbed; forwarded with what it carries besides
+ *     older than una          its SACK blocks count; absorbed, but forwarded with what it carries besides
  *     una, or newer           scoreboard, algorithm, edge (wl_control()); then
  *       in a bypass             forwarded with the window that is granted
  *       no progress due         absorbed: a duplicate, or progress that is shown a little later
@@ -101,8 +101,6 @@ WL_GLOBAL int wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struc
 	/* it may be another connection's, and new there; this one's sender ignores it */
 	if ((f->flags2 & WL_FLOW2_CONTESTED) && wl_before(in->ack, f->shown_una))
 		return 0;
-	/* what it reports to have arrived twice no other ACK repeats */
-	wl_track_dsack(f, &t->ack);
 	if (is_pure) {
 		wl_count(WL_C_ACKS_STALE);
 		t->out.is_absorbed = 1;
@@ -131,22 +129,33 @@ WL_GLOBAL enum wl_ack_kind wl_kind_of_ack(struct wl_flow *f, wl_u32 ack)
 }
 
 /*
+ * ACKs were reordered: does the stale one report what no other may repeat, what has arrived beyond a hole, or twice? Only of that it is
+ * news (tcp_ack() in Linux, old_ack). Reports that come late are what shows how far the path reorders.
+ */
+WL_INLINE int wl_stale_reports(const struct wl_flow *f, const struct wl_turn *t)
+{
+	return f->state == WL_FLOW_ACTIVE && t->ack.sack_count && !(f->flags2 & WL_FLOW2_CONTESTED);
+}
+
+/*
  * Takes the ACK: what the receiver offers, scoreboard, algorithm, edge; and hands back what the box cannot repair. Returns wait_us of
  * wl_loss_detect().
  */
 WL_INLINE wl_u32 wl_take_ack(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
-			     int is_pure, wl_u64 now_ns)
+			     enum wl_ack_kind kind, int is_pure, wl_u64 now_ns)
 {
 	struct wl_ack *a = &t->ack;
+	int is_stale = kind == WL_ACK_STALE;
 	wl_u32 wait_us;
 
 	a->now_us = now_ns / 1000;
 	a->window_bytes = (wl_u32)in->window_field << f->rcv_wscale;
-	a->says_more = !is_pure || wl_after(in->ack + a->window_bytes, f->rcv_edge);
-	a->has_ece = !!(in->flags & WL_TCP_ECE);
-	a->has_ts = in->options.has_ts && (f->flags & WL_FLOW_TIMESTAMPS);
+	a->says_more = is_stale || !is_pure || wl_after(in->ack + a->window_bytes, f->rcv_edge);
+	a->has_ece = !is_stale && (in->flags & WL_TCP_ECE);
+	a->has_ts = !is_stale && in->options.has_ts && (f->flags & WL_FLOW_TIMESTAMPS);
 	a->tsecr = in->options.tsecr;
-	wl_offered(f, in->ack, in->ack + a->window_bytes, a->now_us);
+	if (!is_stale)
+		wl_offered(f, in->ack, in->ack + a->window_bytes, a->now_us);
 	wait_us = wl_control(f, id, t, now_ns);
 	wl_beyond_reached(f);
 	if (wl_track_hole_stays(f, a->now_us))
@@ -223,14 +232,20 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 	t->edge = f->edge;
 	t->ack.ack = in->ack;
 	wl_read_sack(f, in, &t->ack);
-	if (kind == WL_ACK_STALE) {
+	if (kind == WL_ACK_STALE && !wl_stale_reports(f, t)) {
 		wl_stale_ack(f, in, t, is_pure, now_ns);
 		return;
 	}
 	if (f->flags2 & WL_FLOW2_CONTESTED)
 		wl_uncontest(f, id);
-	wait_us = wl_take_ack(f, id, in, t, is_pure, now_ns);
-	if (wl_is_bypassed(f)) {
+	wait_us = wl_take_ack(f, id, in, t, kind, is_pure, now_ns);
+	if (kind == WL_ACK_STALE) {
+		/* what its blocks let go is for the clock to show */
+		if (f->edge != t->edge)
+			f->flags2 |= WL_FLOW2_UPDATE_DUE;
+		wl_stale_ack(f, in, t, is_pure, now_ns);
+		wl_arm_next(f, id, now_ns, wait_us);
+	} else if (wl_is_bypassed(f)) {
 		wl_forward_bypassed(f, in, t, now_ns);
 		wl_arm_next(f, id, now_ns, wait_us);
 	} else {

@@ -105,6 +105,9 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 WL_INLINE void wl_ack_undo(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s)
 {
 	if (s->acked_bytes && wl_echo_is_spurious(f, a)) {
+		/* a timeout may have been too early as well: only where there is reordering RACK was the reason */
+		if (f->flags & WL_FLOW_REORDERING)
+			wl_rack_on_spurious(f);
 		wl_undo_prove(f);
 		wl_unlose_all(f);
 	}

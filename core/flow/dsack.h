@@ -31,7 +31,7 @@ WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
 		return 0;
 	if (!wl_is_dsack(a))
 		return 0;
-	wl_rack_on_dsack(f);
+	wl_rack_on_spurious(f);
 	wl_undo_on_dsack(f, a->sack_start[0], a->sack_end[0]);
 	return 1;
 }

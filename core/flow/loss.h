@@ -3,9 +3,13 @@
  * Which segments are lost: RACK (RFC 8985, section 6.2) over the scoreboard.
  *
  *     RACK.segment    sent last among those delivered: rack_sent_at_us, rack_end_seq, rack_rtt_us (steps 1 and 2)
- *     reo_wnd         min(SRTT, reo_wnd_mult * min_RTT / 4); 0 while no reordering was observed, in recovery or with three segments
- *                     SACKed (step 4)
+ *     reo_wnd         min(SRTT + 4 RTTVAR, reo_wnd_mult * min_RTT / 4); 0 while no reordering was observed, in recovery or with
+ *                     three segments SACKed (step 4)
  *     lost            sent before RACK.segment, and now >= sent + RACK.rtt + reo_wnd (step 5)
+ *
+ * Deviations: step 4 bounds reo_wnd by SRTT, which is the sender's. A box sees only a part of the round trip: where that varies by
+ * more than it lasts at the least, RACK.rtt is that of what came soonest, and SRTT later still comes a large part of what was sent
+ * with it. The bound is what the timeout allows. And beside DSACK a timestamp may show that a retransmission was spurious (Eifel).
  *
  * First copies leave in sequence order, so a cursor
  * (`judged`) that only moves forward finds their losses; retransmissions stand in a list in their own order of
@@ -17,7 +21,7 @@
 #include "rate.h"
 #include "rtt.h"
 
-#define WL_REO_WND_MULT_MAX 16 /* the window is capped at srtt anyway; this only keeps the multiplier small */
+#define WL_REO_WND_MULT_MAX 255 /* it has eight bits; the window is bounded otherwise, where min_rtt is not very short */
 #define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
 #define WL_DUPACK_THRESHOLD 3
 
@@ -55,18 +59,19 @@ WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, 
 /* How long a segment may be reordered before it counts as lost (RFC 8985, section 6.2, step 4). */
 WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 {
-	wl_u32 wnd_us;
+	wl_u32 wnd_us, most_us;
 
 	if (!(f->flags & WL_FLOW_REORDERING) &&
 	    ((f->flags & WL_FLOW_RECOVERY) || f->sacked_bytes >= WL_DUPACK_THRESHOLD * (wl_u32)f->mss_bytes ||
 	     f->sacked_records >= WL_DUPACK_THRESHOLD))
 		return 0;
 	wnd_us = (wl_u32)f->reo_wnd_mult * (f->min_rtt_us / 4);
-	return wnd_us < f->srtt_us ? wnd_us : f->srtt_us;
+	most_us = f->srtt_us + 4 * f->rttvar_us;
+	return wnd_us < most_us ? wnd_us : most_us;
 }
 
-/* A DSACK reports a spurious retransmission: wait longer, once per round. */
-WL_INLINE void wl_rack_on_dsack(struct wl_flow *f)
+/* A retransmission was spurious: wait longer, once per round. */
+WL_INLINE void wl_rack_on_spurious(struct wl_flow *f)
 {
 	if ((f->flags & WL_FLOW_DSACK_SEEN) && wl_before(f->una, f->dsack_round))
 		return;

@@ -369,6 +369,23 @@ fn at_work() -> (AlgorithmState, u32) {
     (flow, cwnd_bytes)
 }
 
+/// A server's model has the path before the box as well: of twice what the whole of it holds, no more than what the part before the
+/// box holds is there.
+#[test]
+fn bbrs_window_has_room_for_the_path_before_the_box() {
+    for name in ["bbr", "bbr3"] {
+        let window_segs = |near_rtt_us| {
+            let mut flow = start(name);
+            for round in 1..20u32 {
+                flow.on_ack(&wl_sample { near_rtt_us, ..round_of_33(round) });
+            }
+            flow.decision.cwnd_bytes / MSS
+        };
+        let (alone, far) = (window_segs(0), window_segs(80_000));
+        assert!((far - alone).abs_diff(66) <= 4, "{name}: {alone} {far}");
+    }
+}
+
 /// A recovery ends with the window before it, or with the largest that it had if more than one loss was reported.
 #[test]
 fn bbr_goes_back_to_its_window_after_a_recovery() {

@@ -388,3 +388,27 @@ fn a_timeout_that_a_timestamp_proves_spurious_leaves_nothing_to_retransmit() {
         assert_eq!(f.state().flags & abi::WL_FLOW_RECOVERY, 0);
     }
 }
+
+/// Where segments are reordered, the timestamp that proves a retransmission spurious is what a report of a duplicate is (RFC 8985,
+/// section 6.2): next time RACK waits longer. Elsewhere what came late was not reordered.
+#[test]
+fn what_a_timestamp_proves_spurious_widens_the_reordering_window() {
+    for (flags, reo_wnd_mult) in [(0, 1), (abi::WL_FLOW_REORDERING, 2)] {
+        let mut f = flow(0);
+        f.state_mut().flags |= abi::WL_FLOW_TIMESTAMPS | flags;
+        f.state_mut().decision.cwnd_bytes = WINDOW;
+        f.state_mut().snd_tsval = 10;
+        (1..=10).for_each(|i| f.send(i * MSS, 0));
+        f.state_mut().snd_tsval = 20;
+        f.ack(&ack(0, RTT_US, &[(MSS, 10 * MSS)]));
+        f.detect(2 * RTT_US);
+        if f.state().flags & abi::WL_FLOW_RECOVERY == 0 {
+            f.recovery_enter(&mut wl_sample::default());
+        }
+        let (seq, _) = f.next_repair().expect("the first is lost");
+        f.repaired(seq, 2 * RTT_US);
+        let late = wl_ack { has_ts: 1, tsecr: 10, ..ack(10 * MSS, 2 * RTT_US + 1000, &[]) };
+        assert_ne!(f.ack(&late).events & abi::WL_EV_UNDO, 0);
+        assert_eq!(f.state().reo_wnd_mult, reo_wnd_mult);
+    }
+}
