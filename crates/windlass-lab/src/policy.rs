@@ -3,7 +3,7 @@
 use anyhow::Result;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
-use windlass_core::{Algorithm, GroupRule};
+use windlass_core::GroupRule;
 use windlass_scenario::{Group, Mode, Per, Scenario, Windlass};
 
 /// Writes into `folder` the policy under which the box controls the scenario's flows, and couples them in `group`, behind `iface` or
@@ -44,11 +44,7 @@ fn text(
         };
         weights.into_iter().map(|(pair, weight)| (of_pair(pair), weight)).collect()
     };
-    let mut parameters = scenario.parameters;
-    if let Some(algorithm) = Algorithm::by_name(&w.algorithm) {
-        parameters.tunables = parameters.tunables.only_of(algorithm);
-    }
-    let parameters = toml::Value::try_from(parameters)?;
+    let parameters = toml::Value::try_from(scenario.parameters.for_rule_of(&w.algorithm))?;
     let mut text = String::new();
     for (which, weight) in rules {
         let rest = match group {

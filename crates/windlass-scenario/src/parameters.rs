@@ -120,6 +120,12 @@ impl Parameters {
         Ok(())
     }
 
+    /// The same for the rule of an algorithm of that name: without the constants of others.
+    pub fn for_rule_of(self, name: &str) -> Parameters {
+        let tunables = Algorithm::by_name(name).map(|a| self.tunables.only_of(a)).unwrap_or_default();
+        Parameters { tunables, ..self }
+    }
+
     /// What an algorithm is given, of parameters that check() finds sound.
     pub fn of(&self, algorithm: Algorithm) -> wl_alg_params {
         wl_alg_params { tunables: self.tunables.of(algorithm), ..self.of_any() }
