@@ -15,26 +15,26 @@ const SCENARIO: &str = "name = \"small\"\ntime_limit = \"20 s\"\n[[host]]\nname 
     [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 packets\"\n\
     [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"50 kB\"\nalgorithm = \"reno\"\n";
 
-struct Site {
+pub struct Site {
     folder: tempfile::TempDir,
 }
 
 impl Site {
-    fn new() -> Site {
+    pub fn new() -> Site {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("s.toml"), SCENARIO).unwrap();
         Site { folder }
     }
 
-    fn scenario(&self) -> String {
+    pub fn scenario(&self) -> String {
         self.path("s.toml").display().to_string()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn out(&self) -> String {
+    pub fn out(&self) -> String {
         self.path("out").display().to_string()
     }
 
