@@ -187,6 +187,10 @@ fn a_trace_has_tables_and_captures_of_the_run() {
     assert_eq!(flows[..3], [0.005, 0.01, 0.015]);
     assert!(flows.len() > 10);
     assert!(times(&folder, "links.csv").len() >= flows.len());
+    for name in ["cwnd.svg", "rtt.svg", "throughput.svg", "queue.svg"] {
+        let plot = fs::read_to_string(folder.join(name)).expect(name);
+        assert!(plot.starts_with("<svg") && plot.contains("polyline"), "{name}: {plot}");
+    }
     for name in ["servers.pcap", "clients.pcap"] {
         let capture = fs::read(folder.join(name)).unwrap();
         // magic number of libpcap's format with nanoseconds, in either order of bytes; then Ethernet as the kind of link
