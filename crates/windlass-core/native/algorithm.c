@@ -35,9 +35,10 @@ wl_u32 wln_alg_id(wl_u32 index)
 	return index < ALGS ? algs[index].id : WL_ALG_NONE;
 }
 
-#define TUNABLE(field, unit, scale, value, least, most, meaning) { #field, unit, scale, value, least, most, meaning },
+#define TUNABLE(field, unit, scale, value, least, most, meaning) \
+	{ #field, unit, scale, value, least, most, meaning },
 #define TUNABLES(symbol, number, name, needs, description) \
-	static const struct wln_tunable tunables_##symbol[] = { WL_TUNABLES_##symbol(TUNABLE) { 0 } };
+	static const struct wln_tunable tunables_##symbol[] = { WL_TUNABLES_##symbol(TUNABLE){ 0 } };
 WL_ALG_LIST(TUNABLES)
 
 static const struct wln_tunable *const tunables[] = {
