@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-config gcc make \
-	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump libclang-rt-19-dev
+	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump parallel libclang-rt-19-dev
 # for the virtual machine; only `make vm-test` installs these
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 # for the lines of core/box that tests reach; only `make coverage` installs these

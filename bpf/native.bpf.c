@@ -110,8 +110,8 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	struct sock *sk = (struct sock *)tp;
 	struct wl_native_stats *stats = wl_stats_of(algorithm);
 	struct wl_socket *k = wl_native_retired ? 0 : wl_socket_create(tp);
-	struct wl_alg_params params;
 	struct wl_sample s;
+	__u32 i;
 
 	/* the default of a namespace stays what it is even when no other socket can choose it any more */
 	if (!k) {
@@ -137,9 +137,11 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	wl_adopt_cwnd(k, tp);
 	/* of another algorithm, or of the route */
 	k->decision.ssthresh_bytes = wl_min(wl_sat_mul(tp->snd_ssthresh, s.mss_bytes), WL_CWND_MAX_BYTES);
-	params = wl_native_config.params;
-	params.flags |= WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY | WL_ALG_SENDS_BURSTS;
-	wl_alg_init(algorithm, &k->alg, &params, &s, &k->decision);
+	k->params = wl_native_config.params;
+	for (i = 0; i < WL_TUNABLES; i++)
+		k->params.tunables[i] = wl_native_config.tunables[algorithm & (WL_ALG_IDS - 1)][i];
+	k->params.flags |= WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY | WL_ALG_SENDS_BURSTS;
+	wl_alg_init(algorithm, &k->alg, &k->params, &s, &k->decision);
 	if (wl_is_paced(k) && !sk->sk_pacing_status)
 		sk->sk_pacing_status = WL_SK_PACING_NEEDED;
 	wl_guest_start(k, tp, &s);

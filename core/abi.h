@@ -99,6 +99,8 @@ enum wl_alg_param_flag {
 	WL_ALG_AS_LINUX = 1 << 5, /* without what is added to Linux' BBR: for what stands for a host with that */
 };
 
+#define WL_TUNABLES 16u /* constants that an algorithm may have set, at most */
+
 /* What an algorithm knows of the path and of its home. Those that need none of it ignore it; all zero: nothing. */
 struct wl_alg_params {
 	wl_u64 bottleneck_bytes_ps; /* rate of the slowest link; 0: not known */
@@ -106,10 +108,12 @@ struct wl_alg_params {
 	wl_s16 threshold_permille; /* where within its bounds a delay threshold is: 0 lowest, 1000 highest; others as these */
 	wl_u8 gain_shift; /* a new sample counts 2^-gain_shift in running means, 1..8; 0: the algorithm's own */
 	wl_u8 flags; /* bits of enum wl_alg_param_flag */
+	wl_u16 tunables
+		[WL_TUNABLES]; /* the algorithm's constants (alg/tunable.h), in the order of its list: value + 1; 0: as in its list */
 };
-WL_ASSERT_SIZE(struct wl_alg_params, 16);
+WL_ASSERT_SIZE(struct wl_alg_params, 48);
 
-#define WL_ALG_STATE_BYTES 128
+#define WL_ALG_STATE_BYTES 160
 #define WL_ALG_IDS 64u /* ids of algorithms are below */
 
 /* Private state of the flow's algorithm, zeroed before init(). */

@@ -149,13 +149,14 @@ struct wl_rule {
 	wl_u8 per; /* enum wl_per: whose weight it is */
 	wl_u16 weight; /* 1..65535, in the group */
 	struct wl_split splits[WL_RULE_SPLITS];
-	struct wl_alg_params params; /* of all algorithms of the rule */
+	struct wl_alg_params params; /* of all algorithms of the rule, but for tunables, which are of `tuned` */
 	wl_u32 group; /* number in wl_groups + 1; 0: none */
 	wl_u32 tenant; /* distinguishes the rule from others of its group; in mode native from all others */
 	wl_u8 snd_prefix_bits; /* as rcv_prefix_bits */
-	wl_u8 reserved[7];
+	wl_u8 tuned; /* id of the algorithm whose constants params.tunables are; WL_ALG_NONE: of none */
+	wl_u8 reserved[6];
 };
-WL_ASSERT_SIZE(struct wl_rule, 112);
+WL_ASSERT_SIZE(struct wl_rule, 144);
 
 #define WL_EXCEPTIONS_MAX 1024u /* of one interface: each flow must do without memory for it */
 
@@ -228,7 +229,8 @@ WL_ASSERT_SIZE(struct wl_iface, 16);
 struct wl_native_config {
 	wl_u32 cong_control_args; /* 4 from Linux 6.10 on, 2 before */
 	wl_u32 reserved;
-	struct wl_alg_params params; /* of all algorithms */
+	struct wl_alg_params params; /* of all algorithms, but for tunables */
+	wl_u16 tunables[WL_ALG_IDS][WL_TUNABLES]; /* as params.tunables, by the algorithm's id */
 };
 
 /* Sockets of one algorithm (wl_native_stats). */

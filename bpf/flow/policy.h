@@ -169,6 +169,8 @@ __noinline int wl_apply_policy(__u32 id)
 		f->policy_generation--;
 	f->algorithm = wl_choose_algorithm(f, rule);
 	f->params = rule->params;
+	if (rule->tuned != f->algorithm)
+		__builtin_memset(f->params.tunables, 0, sizeof(f->params.tunables));
 	f->params.flags |= WL_ALG_CANNOT_DELAY;
 	return 0;
 }

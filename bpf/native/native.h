@@ -17,6 +17,7 @@
 struct wl_socket {
 	struct wl_alg_state alg;
 	struct wl_decision decision;
+	struct wl_alg_params params; /* with which it began */
 	__u32 algorithm;
 	__u32 most_bytes; /* in congestion avoidance the window is no larger; 0: no bound */
 	__u32 cwnd_segs; /* the window last given to the kernel; it has another: the kernel changed it */

@@ -24,6 +24,7 @@
 #include "../abi.h"
 #include "../flow/seq.h"
 #include "../math/sat.h"
+#include "tunable.h"
 
 /*
  * Follows an enum whose values an algorithm's state keeps in plain integers. The state then depends on the values,

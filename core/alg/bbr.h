@@ -60,6 +60,21 @@ enum wl_bbr_mode {
 };
 WL_ALG_KEEPS(enum wl_bbr_mode, bbr_mode);
 
+#define WL_TUNABLES_bbr(X) \
+	WL_BBR_GAIN(X, startup_gain, WL_BBR_HIGH_GAIN, 320, 1024, "pacing and window gain of STARTUP") \
+	WL_BBR_GAIN(X, drain_gain, WL_BBR_DRAIN_GAIN, 26, 255, "pacing gain of DRAIN") \
+	WL_BBR_GAIN(X, probe_gain, WL_BBR_UNIT * 5 / 4, 257, 512, \
+		    "pacing gain of the phase of PROBE_BW that probes") \
+	WL_BBR_GAIN(X, probe_drain_gain, WL_BBR_UNIT * 3 / 4, 64, 255, \
+		    "pacing gain of the phase after it, which drains") \
+	WL_BBR_GAIN(X, cwnd_gain, WL_BBR_CWND_GAIN, 256, 1024, "window gain of PROBE_BW") \
+	X(bw_rounds, WL_UNIT_NUMBER, 1, WL_BBR_BW_ROUNDS, 2, 100, \
+	  "round trips of which the largest delivery rate counts") \
+	WL_BBR_MS(X, min_rtt_window, WL_BBR_MIN_RTT_WIN_MS, 1000, 60000, \
+		  "age of min_rtt at which PROBE_RTT begins") \
+	WL_BBR_MS(X, probe_rtt, WL_BBR_PROBE_RTT_MS, 10, 5000, "how long PROBE_RTT lasts, a round trip at least")
+WL_ALG_TUNABLES(bbr)
+
 /* Times are wl_sample.now_us, amounts of data as wl_sample has them. */
 struct wl_bbr {
 	struct wl_bbr_base base;
@@ -89,6 +104,7 @@ struct wl_bbr {
 	wl_u8 lt_rounds;
 	wl_u8 held_rounds; /* bit n: n rounds before the last one, no more was sent than what came out */
 	wl_u8 was_starting; /* the pipe had not been filled when losses last reduced the window */
+	struct wl_bbr_tunables tunables;
 };
 
 /* ------------------------------------------------------------ the model */
@@ -270,12 +286,14 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 	bw = wl_bbr_segs_per_us(s->rate_delivered_bytes, s->mss_bytes, s->rate_interval_us);
 	/* too little in flight to measure the path, unless it was faster than all before */
 	if (!wl_bbr_is_limited(b, s) || bw >= wl_minmax_get(&b->bw))
-		wl_minmax_running_max(&b->bw, WL_BBR_BW_ROUNDS, b->round_count, bw);
+		wl_minmax_running_max(&b->bw, b->tunables.bw_rounds, b->round_count, bw);
 }
 
-WL_INLINE wl_u16 wl_bbr_cycle_gain(wl_u32 index)
+WL_INLINE wl_u16 wl_bbr_cycle_gain(const struct wl_bbr *b)
 {
-	return index == 0 ? WL_BBR_UNIT * 5 / 4 : index == 1 ? WL_BBR_UNIT * 3 / 4 : WL_BBR_UNIT;
+	if (b->cycle_index == 0)
+		return b->tunables.probe_gain;
+	return b->cycle_index == 1 ? b->tunables.probe_drain_gain : WL_BBR_UNIT;
 }
 
 WL_INLINE void wl_bbr_next_phase(struct wl_bbr *b, const struct wl_sample *s)
@@ -370,7 +388,9 @@ WL_INLINE void wl_bbr_check_drain(struct wl_bbr *b, const struct wl_sample *s, s
 WL_INLINE int wl_bbr_is_probe_rtt_over(const struct wl_bbr *b, const struct wl_sample *s)
 {
 	/* not by the sign of the difference: a sender may rest for half an hour */
-	return s->now_us - (b->probe_rtt_done_at_us - WL_BBR_PROBE_RTT_US) > WL_BBR_PROBE_RTT_US;
+	wl_u32 probe_rtt_us = b->tunables.probe_rtt * 1000;
+
+	return s->now_us - (b->probe_rtt_done_at_us - probe_rtt_us) > probe_rtt_us;
 }
 
 WL_INLINE void wl_bbr_leave_probe_rtt(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
@@ -385,7 +405,7 @@ WL_INLINE void wl_bbr_leave_probe_rtt(struct wl_bbr *b, const struct wl_sample *
 
 WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
 {
-	int is_expired = s->now_us - b->min_rtt_at_us > WL_BBR_MIN_RTT_WIN_US;
+	int is_expired = s->now_us - b->min_rtt_at_us > b->tunables.min_rtt_window * 1000u;
 
 	if (s->rtt_us && (s->rtt_us < b->base.min_rtt_us || (is_expired && !s->is_ack_delayed))) {
 		b->base.min_rtt_us = s->rtt_us;
@@ -401,7 +421,7 @@ WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s
 		b->probe_rtt_until = s->delivered_bytes + s->inflight_bytes;
 		if (!b->is_probe_rtt_timed && s->inflight_bytes <= WL_BBR_MIN_CWND_SEGS * s->mss_bytes) {
 			b->is_probe_rtt_timed = 1;
-			b->probe_rtt_done_at_us = s->now_us + WL_BBR_PROBE_RTT_US;
+			b->probe_rtt_done_at_us = s->now_us + b->tunables.probe_rtt * 1000;
 			b->is_probe_rtt_round_done = 0;
 			b->base.next_round_delivered = s->delivered_bytes;
 		} else if (b->is_probe_rtt_timed) {
@@ -420,16 +440,16 @@ WL_INLINE void wl_bbr_update_gains(struct wl_bbr *b)
 {
 	switch (b->mode) {
 	case WL_BBR_STARTUP:
-		b->base.pacing_gain = WL_BBR_HIGH_GAIN;
-		b->base.cwnd_gain = WL_BBR_HIGH_GAIN;
+		b->base.pacing_gain = b->tunables.startup_gain;
+		b->base.cwnd_gain = b->tunables.startup_gain;
 		break;
 	case WL_BBR_DRAIN:
-		b->base.pacing_gain = WL_BBR_DRAIN_GAIN;
-		b->base.cwnd_gain = WL_BBR_HIGH_GAIN;
+		b->base.pacing_gain = b->tunables.drain_gain;
+		b->base.cwnd_gain = b->tunables.startup_gain;
 		break;
 	case WL_BBR_PROBE_BW:
-		b->base.pacing_gain = b->lt_use_bw ? WL_BBR_UNIT : wl_bbr_cycle_gain(b->cycle_index);
-		b->base.cwnd_gain = WL_BBR_CWND_GAIN;
+		b->base.pacing_gain = b->lt_use_bw ? WL_BBR_UNIT : wl_bbr_cycle_gain(b);
+		b->base.cwnd_gain = b->tunables.cwnd_gain;
 		break;
 	default:
 		b->base.pacing_gain = WL_BBR_UNIT;
@@ -487,6 +507,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 {
 	struct wl_bbr *b = state;
 
+	wl_bbr_tune(&b->tunables, p);
 	wl_bbr_begin(&b->base, p, s, d);
 	b->mode = WL_BBR_STARTUP;
 	b->min_rtt_at_us = s->now_us;
@@ -494,7 +515,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	b->cycle_at_us = s->now_us;
 	wl_bbr_lt_reset(b, s);
 	wl_bbr_update_gains(b);
-	wl_bbr_init_pacing(&b->base, s, d, WL_BBR_HIGH_GAIN);
+	wl_bbr_init_pacing(&b->base, s, d, b->tunables.startup_gain);
 }
 
 /*
@@ -539,7 +560,7 @@ static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_deci
 	wl_bbr_update_aggregation(&b->base, s, d, wl_bbr_bw(b), WL_BBR_EXTRA_ACKED_ROUNDS);
 	wl_bbr_advance(b, s, d);
 	bw = wl_bbr_bw(b);
-	wl_bbr_set_pacing(&b->base, s, d, bw, b->base.pacing_gain, WL_BBR_HIGH_GAIN);
+	wl_bbr_set_pacing(&b->base, s, d, bw, b->base.pacing_gain, b->tunables.startup_gain);
 	wl_bbr_set_cwnd(b, s, d, bw);
 }
 
@@ -582,7 +603,7 @@ static void wl_bbr_on_send_after_idle(void *state, const struct wl_sample *s, st
 	wl_bbr_restart_aggregation(&b->base, s);
 	/* the path is empty: no need to be faster, nor to drain it */
 	if (b->mode == WL_BBR_PROBE_BW)
-		wl_bbr_set_pacing(&b->base, s, d, wl_bbr_bw(b), WL_BBR_UNIT, WL_BBR_HIGH_GAIN);
+		wl_bbr_set_pacing(&b->base, s, d, wl_bbr_bw(b), WL_BBR_UNIT, b->tunables.startup_gain);
 	else if (b->mode == WL_BBR_PROBE_RTT && b->is_probe_rtt_timed && wl_bbr_is_probe_rtt_over(b, s))
 		wl_bbr_leave_probe_rtt(b, s, d);
 }

@@ -29,7 +29,7 @@
  * end the restart after a pause. ECN marks are no signal (the draft specifies none).
  *
  *     the draft's name                                  ours
- *     LossThresh (2 %), Beta (0.7), Headroom (0.15)     1 / WL_BBR3_LOSS_DIVISOR, ..._BETA_PERCENT, ..._HEADROOM_PERCENT
+ *     LossThresh (2 %), Beta (0.7), Headroom (0.15)     loss_threshold, beta, headroom (WL_TUNABLES_bbr3)
  *     inflight_longterm                                 inflight_hi, as in Google's code
  *     inflight_shortterm, bw_shortterm                  inflight_lo, bw_lo, likewise
  *     max_bw_filter                                     max_bw[]
@@ -82,7 +82,7 @@ WL_INLINE void wl_bbr3_check_drain(struct wl_bbr3 *b, const struct wl_sample *s,
 /* Not by the sign of the difference: a sender may rest for half an hour. */
 WL_INLINE int wl_bbr3_is_probe_rtt_over(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	return (b->marks & WL_BBR3_RTT_TIMED) && s->now_us - b->phase_at_us > WL_BBR_PROBE_RTT_US;
+	return (b->marks & WL_BBR3_RTT_TIMED) && s->now_us - b->phase_at_us > b->tunables.probe_rtt * 1000u;
 }
 
 WL_INLINE void wl_bbr3_leave_probe_rtt(struct wl_bbr3 *b, const struct wl_sample *s, struct wl_decision *d)
@@ -126,14 +126,15 @@ WL_INLINE void wl_bbr3_stay_in_probe_rtt(struct wl_bbr3 *b, const struct wl_samp
 
 WL_INLINE void wl_bbr3_update_min_rtt(struct wl_bbr3 *b, const struct wl_sample *s, struct wl_decision *d)
 {
-	int is_expired = s->now_us - b->probe_rtt_min_at_us > WL_BBR3_PROBE_RTT_EVERY_US;
+	int is_expired = s->now_us - b->probe_rtt_min_at_us > b->tunables.probe_rtt_every * 1000u;
 	int is_taken = s->rtt_us && (s->rtt_us < b->probe_rtt_min_us || (is_expired && !s->is_ack_delayed));
 
 	if (is_taken) {
 		b->probe_rtt_min_us = s->rtt_us;
 		b->probe_rtt_min_at_us = s->now_us;
 	}
-	if (b->probe_rtt_min_us < b->base.min_rtt_us || s->now_us - b->min_rtt_at_us > WL_BBR_MIN_RTT_WIN_US) {
+	if (b->probe_rtt_min_us < b->base.min_rtt_us ||
+	    s->now_us - b->min_rtt_at_us > b->tunables.min_rtt_window * 1000u) {
 		b->base.min_rtt_us = b->probe_rtt_min_us;
 		b->min_rtt_at_us = b->probe_rtt_min_at_us;
 	}
@@ -156,20 +157,20 @@ WL_INLINE void wl_bbr3_update_min_rtt(struct wl_bbr3 *b, const struct wl_sample 
 WL_INLINE void wl_bbr3_update_gains(struct wl_bbr3 *b)
 {
 	b->base.pacing_gain = WL_BBR_UNIT;
-	b->base.cwnd_gain = WL_BBR3_CWND_GAIN;
+	b->base.cwnd_gain = b->tunables.cwnd_gain;
 	switch (b->state) {
 	case WL_BBR3_STARTUP:
-		b->base.pacing_gain = WL_BBR3_STARTUP_GAIN;
+		b->base.pacing_gain = b->tunables.startup_gain;
 		break;
 	case WL_BBR3_DRAIN:
-		b->base.pacing_gain = WL_BBR3_DRAIN_GAIN;
+		b->base.pacing_gain = b->tunables.drain_gain;
 		break;
 	case WL_BBR3_DOWN:
-		b->base.pacing_gain = WL_BBR3_DOWN_GAIN;
+		b->base.pacing_gain = b->tunables.down_gain;
 		break;
 	case WL_BBR3_UP:
-		b->base.pacing_gain = WL_BBR3_UP_GAIN;
-		b->base.cwnd_gain = WL_BBR3_UP_CWND_GAIN;
+		b->base.pacing_gain = b->tunables.up_gain;
+		b->base.cwnd_gain = b->tunables.up_cwnd_gain;
 		break;
 	case WL_BBR3_PROBE_RTT:
 		b->base.cwnd_gain = WL_BBR3_PROBE_RTT_CWND_GAIN;
@@ -215,6 +216,7 @@ static void wl_bbr3_init(void *state, const struct wl_alg_params *p, const struc
 {
 	struct wl_bbr3 *b = state;
 
+	wl_bbr3_tune(&b->tunables, p);
 	wl_bbr_begin(&b->base, p, s, d);
 	b->min_rtt_at_us = s->now_us;
 	b->probe_rtt_min_us = b->base.min_rtt_us;
@@ -225,7 +227,7 @@ static void wl_bbr3_init(void *state, const struct wl_alg_params *p, const struc
 	wl_bbr3_reset_lower_bounds(b);
 	wl_bbr3_enter(b, WL_BBR3_STARTUP);
 	wl_bbr3_update_gains(b);
-	wl_bbr_init_pacing(&b->base, s, d, WL_BBR3_STARTUP_GAIN);
+	wl_bbr_init_pacing(&b->base, s, d, b->tunables.startup_gain);
 }
 
 /* Nothing was lost: the bounds are not below what they were before, and what was given up for it is taken up again. */
@@ -302,7 +304,7 @@ WL_GLOBAL int wl_bbr3_decide(struct wl_bbr3 *b, const struct wl_sample *s, struc
 		return 0;
 	wl_bbr3_advance_latest(b, s, bw);
 	wl_bbr3_update_gains(b);
-	wl_bbr_set_pacing(&b->base, s, d, wl_bbr3_bw(b), b->base.pacing_gain, WL_BBR3_STARTUP_GAIN);
+	wl_bbr_set_pacing(&b->base, s, d, wl_bbr3_bw(b), b->base.pacing_gain, b->tunables.startup_gain);
 	wl_bbr3_set_cwnd(b, s, d);
 	return 0;
 }
@@ -363,7 +365,7 @@ static void wl_bbr3_on_send_after_idle(void *state, const struct wl_sample *s, s
 	wl_bbr_restart_aggregation(&b->base, s);
 	/* the path is empty: no need to be faster, nor to drain it */
 	if (wl_bbr3_is_probing_bw(b))
-		wl_bbr_set_pacing(&b->base, s, d, wl_bbr3_bw(b), WL_BBR_UNIT, WL_BBR3_STARTUP_GAIN);
+		wl_bbr_set_pacing(&b->base, s, d, wl_bbr3_bw(b), WL_BBR_UNIT, b->tunables.startup_gain);
 	else if (b->state == WL_BBR3_PROBE_RTT && wl_bbr3_is_probe_rtt_over(b, s))
 		wl_bbr3_leave_probe_rtt(b, s, d);
 }

@@ -23,16 +23,13 @@
 #define WL_BBR3_CWND_GAIN (WL_BBR_UNIT * 2) /* room for delayed and stretched ACKs */
 #define WL_BBR3_UP_CWND_GAIN (WL_BBR_UNIT * 9 / 4)
 #define WL_BBR3_PROBE_RTT_CWND_GAIN (WL_BBR_UNIT / 2)
-#define WL_BBR3_PROBE_RTT_EVERY_US 5000000u
+#define WL_BBR3_PROBE_RTT_EVERY_MS 5000u
 #define WL_BBR3_DRAIN_ROUNDS 3u
 #define WL_BBR3_STARTUP_LOSSES 6u /* ACKs of a round that report losses, before these may end STARTUP */
-#define WL_BBR3_WAIT_LEAST_US 2000000u
+#define WL_BBR3_WAIT_LEAST_MS 2000u
 #define WL_BBR3_WAIT_RANDOM_US 1000000u
 #define WL_BBR3_WAIT_MOST_ROUNDS \
 	63u /* so that Reno's window of 25 Mbit/s at 30 ms has the time that it needs to recover */
-#define WL_BBR3_LOSS_DIVISOR 50u /* of what was in flight one part of this many may be lost */
-#define WL_BBR3_BETA_PERCENT 70u /* what is left of a bound that was too high */
-#define WL_BBR3_HEADROOM_PERCENT 15u /* of inflight_hi, which is left to other flows */
 #define WL_BBR3_UP_ROUNDS_MAX 30u
 
 enum wl_bbr3_state {
@@ -65,6 +62,26 @@ enum wl_bbr3_mark {
 };
 WL_ALG_KEEPS(enum wl_bbr3_mark, bbr3_mark);
 
+#define WL_TUNABLES_bbr3(X) \
+	WL_BBR_GAIN(X, startup_gain, WL_BBR3_STARTUP_GAIN, 320, 1024, "pacing gain of STARTUP") \
+	WL_BBR_GAIN(X, drain_gain, WL_BBR3_DRAIN_GAIN, 26, 255, "pacing gain of DRAIN") \
+	WL_BBR_GAIN(X, down_gain, WL_BBR3_DOWN_GAIN, 128, 255, "pacing gain of DOWN") \
+	WL_BBR_GAIN(X, up_gain, WL_BBR3_UP_GAIN, 257, 512, "pacing gain of UP") \
+	WL_BBR_GAIN(X, cwnd_gain, WL_BBR3_CWND_GAIN, 256, 1024, "window gain but in UP and PROBE_RTT") \
+	WL_BBR_GAIN(X, up_cwnd_gain, WL_BBR3_UP_CWND_GAIN, 256, 1024, "window gain of UP") \
+	X(beta, WL_UNIT_NUMBER, 1000, 700, 300, 950, "Beta: what is left of a bound that was too high") \
+	X(headroom, WL_UNIT_SHARE, 1000, 150, 0, 500, "Headroom: of inflight_hi, what is left to other flows") \
+	X(loss_threshold, WL_UNIT_SHARE, 1000, 20, 1, 500, "LossThresh: of what was in flight, what may be lost") \
+	WL_BBR_MS(X, probe_wait, WL_BBR3_WAIT_LEAST_MS, 100, 30000, \
+		  "time between probes, besides up to a second at random") \
+	WL_BBR_MS(X, min_rtt_window, WL_BBR_MIN_RTT_WIN_MS, 1000, 60000, \
+		  "MinRTTFilterLen: how long min_rtt counts") \
+	WL_BBR_MS(X, probe_rtt_every, WL_BBR3_PROBE_RTT_EVERY_MS, 1000, 60000, \
+		  "ProbeRTTInterval: at most, from one PROBE_RTT to the next") \
+	WL_BBR_MS(X, probe_rtt, WL_BBR_PROBE_RTT_MS, 10, 5000, \
+		  "ProbeRTTDuration: how long it lasts, and a round trip")
+WL_ALG_TUNABLES(bbr3)
+
 /* Times are wl_sample.now_us, amounts of data as wl_sample has them, rates as wl_bbr_segs_per_us(). */
 struct wl_bbr3 {
 	struct wl_bbr_base base;
@@ -94,6 +111,7 @@ struct wl_bbr3 {
 	wl_u8 phase_rounds; /* of DRAIN or UP */
 	wl_u8 losses; /* ACKs of this loss round that reported some */
 	wl_u8 marks; /* bits of enum wl_bbr3_mark */
+	struct wl_bbr3_tunables tunables;
 };
 
 /* What the path has delivered in the last two cycles of probing. */
@@ -109,9 +127,9 @@ WL_INLINE wl_u32 wl_bbr3_bw(const struct wl_bbr3 *b)
 }
 
 /* What becomes of a bound that was too high. */
-WL_INLINE wl_u32 wl_bbr3_reduced(wl_u32 bound)
+WL_INLINE wl_u32 wl_bbr3_reduced(const struct wl_bbr3 *b, wl_u32 bound)
 {
-	return (wl_u32)((wl_u64)bound * WL_BBR3_BETA_PERCENT / 100);
+	return (wl_u32)((wl_u64)bound * b->tunables.beta / 1000);
 }
 
 /* A target in flight with room for the bursts of sender, receiver and path. */
@@ -132,7 +150,7 @@ WL_INLINE wl_u32 wl_bbr3_inflight_bytes(const struct wl_bbr3 *b, const struct wl
 /* inflight_hi less a headroom (at least a segment), in which other flows find room; no bound without inflight_hi. */
 WL_INLINE wl_u32 wl_bbr3_headroom_target(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * WL_BBR3_HEADROOM_PERCENT / 100), s->mss_bytes);
+	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * b->tunables.headroom / 1000), s->mss_bytes);
 
 	if (b->inflight_hi == WL_BBR3_NO_BOUND)
 		return WL_BBR3_NO_BOUND;
@@ -155,7 +173,8 @@ WL_INLINE wl_u32 wl_bbr3_inflight_at_send(const struct wl_bbr3 *b, const struct 
 /* Has the path lost more than it may of what was in flight? */
 WL_INLINE int wl_bbr3_is_too_high(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	return (wl_u64)b->round_lost_bytes * WL_BBR3_LOSS_DIVISOR > wl_bbr3_inflight_at_send(b, s);
+	return (wl_u64)b->round_lost_bytes * 1000 >
+	       (wl_u64)wl_bbr3_inflight_at_send(b, s) * b->tunables.loss_threshold;
 }
 
 /* Rounds that begin now are of what is sent from now on. */
@@ -249,8 +268,8 @@ WL_INLINE void wl_bbr3_adapt_lower_bounds(struct wl_bbr3 *b, const struct wl_dec
 		b->bw_lo = wl_bbr3_max_bw(b);
 	if (b->inflight_lo == WL_BBR3_NO_BOUND)
 		b->inflight_lo = d->cwnd_bytes;
-	b->bw_lo = wl_max(b->bw_latest, wl_bbr3_reduced(b->bw_lo));
-	b->inflight_lo = wl_max(b->inflight_latest, wl_bbr3_reduced(b->inflight_lo));
+	b->bw_lo = wl_max(b->bw_latest, wl_bbr3_reduced(b, b->bw_lo));
+	b->inflight_lo = wl_max(b->inflight_latest, wl_bbr3_reduced(b, b->inflight_lo));
 }
 
 /* Three rounds without a quarter more bandwidth: the pipe is full. */

@@ -24,7 +24,7 @@ WL_INLINE void wl_bbr3_enter_down(struct wl_bbr3 *b, const struct wl_sample *s)
 {
 	wl_bbr3_reset_congestion(b);
 	b->rounds_since_probe = s->random & 1;
-	b->wait_us = WL_BBR3_WAIT_LEAST_US + (s->random >> 1) % WL_BBR3_WAIT_RANDOM_US;
+	b->wait_us = b->tunables.probe_wait * 1000u + (s->random >> 1) % WL_BBR3_WAIT_RANDOM_US;
 	b->phase_at_us = s->now_us;
 	b->acks = WL_BBR3_ACKS_PROBE_STOPPING;
 	wl_bbr3_start_round(b, s);
@@ -72,7 +72,7 @@ WL_INLINE void wl_bbr3_on_too_high(struct wl_bbr3 *b, const struct wl_sample *s,
 	b->marks |= WL_BBR3_TOO_HIGH;
 	if (!s->is_app_limited)
 		b->inflight_hi =
-			wl_max(wl_bbr3_inflight_at_send(b, s), wl_bbr3_reduced(wl_min(target, d->cwnd_bytes)));
+			wl_max(wl_bbr3_inflight_at_send(b, s), wl_bbr3_reduced(b, wl_min(target, d->cwnd_bytes)));
 	if (b->state != WL_BBR3_UP)
 		return;
 	b->undo_state = WL_BBR3_UP;

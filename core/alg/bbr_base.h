@@ -21,8 +21,8 @@
 #define WL_BBR_BW_SCALE 24 /* one segment per us = 2^24; 1448-byte segments: 11.6 Gbit/s; u64 holds what follows */
 #define WL_BBR_UNIT 256u /* gain 1 */
 #define WL_BBR_MIN_CWND_SEGS 4u
-#define WL_BBR_MIN_RTT_WIN_US 10000000u
-#define WL_BBR_PROBE_RTT_US 200000u
+#define WL_BBR_MIN_RTT_WIN_MS 10000u
+#define WL_BBR_PROBE_RTT_MS 200u
 #define WL_BBR_FULL_BW_GAIN (WL_BBR_UNIT * 5 / 4)
 #define WL_BBR_FULL_BW_ROUNDS 3u
 #define WL_BBR_PACING_MARGIN_PERCENT 1u
@@ -33,6 +33,12 @@
 #define WL_BBR_SLOW_BYTES_PS 150000u /* 1.2 Mbit/s: below it a burst is one segment, else two at least */
 #define WL_BBR_BURST_SHIFT 10
 #define WL_BBR_BURST_MAX_BYTES 65216u
+
+/* Constants that the versions have alike: a gain, whose parts are 1 / WL_BBR_UNIT, and a time. */
+#define WL_BBR_GAIN(X, field, value, least, most, meaning) \
+	X(field, WL_UNIT_NUMBER, WL_BBR_UNIT, value, least, most, meaning)
+#define WL_BBR_MS(X, field, value, least, most, meaning) \
+	X(field, WL_UNIT_SECONDS, 1000, value, least, most, meaning)
 
 /* Times are wl_sample.now_us, amounts of data as wl_sample has them. */
 struct wl_bbr_base {

@@ -20,8 +20,8 @@
  *      HyStart++ (RFC 9406, section 4.2): a round whose least RTT is larger than the last one's by an eighth of that, 4 to
  *      16 ms, begins conservative slow start, with a quarter of the growth; a smaller RTT ends it again
  *
- * Units inside: windows in bytes, time in 1/1024 s, so that C = 0.4 segments/s^3 is 410/2^40 segments per tick^3 as in
- * Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs; the round trip of
+ * C = 0.4 and beta = 0.7 can be set. Units inside: windows in bytes, time in 1/1024 s, so that C is 410/2^40 segments per tick^3 as
+ * in Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs; the round trip of
  * W(t + RTT) is the smallest, as in Linux; the window is cut and not what is in flight, which section 4.6 allows where a window
  * that is not in use does not grow; after a mark, too, it is two segments at least; HyStart++ does not limit how much one ACK grows
  * the window (RFC 9406's L), as homes do; and slow start also ends where the home finds the pipe full (flow/start.h). Windows of groups: wl_cubic_growth_bytes().
@@ -32,13 +32,9 @@
 #include "../math/cbrt.h"
 #include "alg.h"
 
-#define WL_CUBIC_BETA_Q10 717u /* 0.7 */
-#define WL_CUBIC_C_Q40 410u /* 0.4 segments/s^3 in segments per tick^3 << 40 */
-#define WL_CUBIC_K_FACTOR 2681735677ULL /* 2^40 / 410 */
-#define WL_CUBIC_RENO_ALPHA_NUM 9u /* 3 (1 - beta) / (1 + beta) = 9/17 */
-#define WL_CUBIC_RENO_ALPHA_DEN 17u
 #define WL_CUBIC_MIN_SEGS 2u
 #define WL_CUBIC_MAX_TICKS (1u << 20) /* 17 minutes: bounds the cube */
+#define WL_CUBIC_MAX_SEGS (1u << 28) /* more than any window has */
 
 #define WL_HYSTART_MIN_ETA_US 4000u
 #define WL_HYSTART_MAX_ETA_US 16000u
@@ -52,6 +48,12 @@ enum wl_cubic_phase {
 	WL_CUBIC_AVOIDANCE = 2, /* HyStart++ is over for good */
 };
 WL_ALG_KEEPS(enum wl_cubic_phase, cubic_phase);
+
+#define WL_TUNABLES_cubic(X) \
+	X(c, WL_UNIT_NUMBER, 1000, 400, 100, 4000, \
+	  "C: how fast the curve rises, in segments/s^3 (RFC 9438, section 4.1)") \
+	X(beta, WL_UNIT_NUMBER, 1000, 700, 300, 950, "what is left of the window at a loss or a mark (section 4.6)")
+WL_ALG_TUNABLES(cubic)
 
 /* The curve that the window follows, and Reno's beside it. */
 struct wl_cubic_curve {
@@ -79,6 +81,9 @@ struct wl_cubic {
 	wl_u8 css_rounds;
 	wl_u8 phase; /* enum wl_cubic_phase */
 	wl_u8 reserved;
+	struct wl_cubic_tunables tunables;
+	wl_u16 c_q40; /* C in segments per tick^3 << 40 */
+	wl_u16 beta_q10;
 };
 
 /* ------------------------------------------------------------- HyStart++ */
@@ -145,19 +150,21 @@ WL_INLINE void wl_cubic_slow_start(struct wl_cubic *c, const struct wl_sample *s
 
 /* --------------------------------------------------- congestion avoidance */
 
-/* 0.4 |t - K|^3 in bytes (RFC 9438, equation 1). */
-WL_INLINE wl_u32 wl_cubic_delta_bytes(wl_u32 ticks_from_k, wl_u32 mss_bytes)
+/* C |t - K|^3 in bytes (RFC 9438, equation 1). */
+WL_INLINE wl_u32 wl_cubic_delta_bytes(const struct wl_cubic *c, wl_u32 ticks_from_k, wl_u32 mss_bytes)
 {
 	wl_u64 t = ticks_from_k < WL_CUBIC_MAX_TICKS ? ticks_from_k : WL_CUBIC_MAX_TICKS;
 	/* t^3 has 60 bits at most: shift before multiplying, losing less than a thousandth of a byte */
-	wl_u64 delta = ((t * t * t >> 10) * WL_CUBIC_C_Q40 >> 10) * mss_bytes >> 20;
+	wl_u64 segs_q20 = (t * t * t >> 10) * c->c_q40 >> 10;
+	wl_u64 delta = segs_q20 * mss_bytes >> 20;
 
-	return delta > WL_CWND_MAX_BYTES ? WL_CWND_MAX_BYTES : (wl_u32)delta;
+	return segs_q20 >> 20 >= WL_CUBIC_MAX_SEGS || delta > WL_CWND_MAX_BYTES ? WL_CWND_MAX_BYTES : (wl_u32)delta;
 }
 
-WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic_curve *c, const struct wl_sample *s,
-				    const struct wl_decision *d)
+WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic *cubic, const struct wl_sample *s, const struct wl_decision *d)
 {
+	struct wl_cubic_curve *c = &cubic->curve;
+
 	c->has_epoch = 1;
 	c->epoch_at_us = s->now_us;
 	c->w_est_bytes = d->cwnd_bytes;
@@ -167,19 +174,21 @@ WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic_curve *c, const struct wl_sa
 		c->k_ticks = 0;
 		c->origin_bytes = d->cwnd_bytes;
 	} else {
-		c->k_ticks = wl_cbrt(WL_CUBIC_K_FACTOR * (c->w_max_bytes - d->cwnd_bytes) / s->mss_bytes);
+		c->k_ticks = wl_cbrt(wl_div_or(1ULL << 40, cubic->c_q40, 0) * (c->w_max_bytes - d->cwnd_bytes) /
+				     s->mss_bytes);
 		c->origin_bytes = c->w_max_bytes;
 	}
 }
 
 /* W(t), for t so long after the epoch began (RFC 9438, equation 1). */
-WL_INLINE wl_u32 wl_cubic_curve_bytes(const struct wl_cubic_curve *c, wl_u64 elapsed_us, wl_u32 mss_bytes)
+WL_INLINE wl_u32 wl_cubic_curve_bytes(const struct wl_cubic *cubic, wl_u64 elapsed_us, wl_u32 mss_bytes)
 {
+	const struct wl_cubic_curve *c = &cubic->curve;
 	wl_u32 ticks = elapsed_us * 1024 / 1000000;
 
 	if (ticks < c->k_ticks)
-		return wl_sat_sub(c->origin_bytes, wl_cubic_delta_bytes(c->k_ticks - ticks, mss_bytes));
-	return wl_sat_add(c->origin_bytes, wl_cubic_delta_bytes(ticks - c->k_ticks, mss_bytes));
+		return wl_sat_sub(c->origin_bytes, wl_cubic_delta_bytes(cubic, c->k_ticks - ticks, mss_bytes));
+	return wl_sat_add(c->origin_bytes, wl_cubic_delta_bytes(cubic, ticks - c->k_ticks, mss_bytes));
 }
 
 /*
@@ -187,10 +196,10 @@ WL_INLINE wl_u32 wl_cubic_curve_bytes(const struct wl_cubic_curve *c, wl_u64 ela
  * group's window does not follow the curve by its own growth alone. It grows as the curve does in that time, wherever it is
  * itself, so that no flow takes back as growth what others were given.
  */
-WL_INLINE wl_u32 wl_cubic_growth_bytes(const struct wl_cubic_curve *c, const struct wl_sample *s,
+WL_INLINE wl_u32 wl_cubic_growth_bytes(const struct wl_cubic *c, const struct wl_sample *s,
 				       const struct wl_decision *d)
 {
-	wl_u64 elapsed_us = s->now_us - c->epoch_at_us;
+	wl_u64 elapsed_us = s->now_us - c->curve.epoch_at_us;
 	wl_u32 target = wl_cubic_curve_bytes(c, elapsed_us + s->min_rtt_us, s->mss_bytes);
 	wl_u32 base = d->cwnd_bytes;
 
@@ -200,22 +209,24 @@ WL_INLINE wl_u32 wl_cubic_growth_bytes(const struct wl_cubic_curve *c, const str
 }
 
 /* Where others have left, the share is beyond the curve, and beyond Reno: a new one begins there. */
-WL_INLINE int wl_cubic_is_left_behind(const struct wl_cubic_curve *c, const struct wl_sample *s,
+WL_INLINE int wl_cubic_is_left_behind(const struct wl_cubic *c, const struct wl_sample *s,
 				      const struct wl_decision *d)
 {
-	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + s->min_rtt_us;
-	wl_u32 most = wl_max(wl_cubic_curve_bytes(c, elapsed_us, s->mss_bytes), c->w_est_bytes);
+	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->curve.epoch_at_us) + s->min_rtt_us;
+	wl_u32 most = wl_max(wl_cubic_curve_bytes(c, elapsed_us, s->mss_bytes), c->curve.w_est_bytes);
 
 	return d->is_share && d->cwnd_bytes > wl_sat_add(most, s->mss_bytes);
 }
 
 /* The window that Reno would have by now (RFC 9438, section 4.3). */
-WL_INLINE void wl_cubic_grow_reno(struct wl_cubic_curve *c, const struct wl_sample *s, wl_u32 cwnd)
+WL_INLINE void wl_cubic_grow_reno(struct wl_cubic *cubic, const struct wl_sample *s, wl_u32 cwnd)
 {
+	struct wl_cubic_curve *c = &cubic->curve;
+	wl_u32 beta = cubic->tunables.beta;
 	wl_u64 step = (wl_u64)s->newly_delivered_bytes * s->mss_bytes;
 
 	if (c->w_est_bytes < c->cwnd_prior_bytes)
-		step = step * WL_CUBIC_RENO_ALPHA_NUM / WL_CUBIC_RENO_ALPHA_DEN;
+		step = step * (3 * (1000 - beta)) / (1000 + beta);
 	step += c->w_est_credit;
 	c->w_est_bytes = wl_sat_add(c->w_est_bytes, (wl_u32)(step / cwnd));
 	c->w_est_credit = step % cwnd;
@@ -227,8 +238,8 @@ WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s,
 	wl_u32 cwnd = d->cwnd_bytes;
 	wl_u64 step;
 
-	if (!curve->has_epoch || wl_cubic_is_left_behind(curve, s, d))
-		wl_cubic_begin_epoch(curve, s, d);
+	if (!curve->has_epoch || wl_cubic_is_left_behind(c, s, d))
+		wl_cubic_begin_epoch(c, s, d);
 	/* the window is less than it was made here, by a pause or by others: Reno would be no further */
 	curve->w_est_bytes = wl_min(curve->w_est_bytes, cwnd);
 	if (!s->is_cwnd_limited) {
@@ -236,8 +247,8 @@ WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s,
 		curve->epoch_at_us += s->now_us - c->last_ack_at_us;
 		return;
 	}
-	wl_cubic_grow_reno(curve, s, cwnd);
-	step = (wl_u64)wl_cubic_growth_bytes(curve, s, d) * s->newly_delivered_bytes + curve->growth_credit_bytes;
+	wl_cubic_grow_reno(c, s, cwnd);
+	step = (wl_u64)wl_cubic_growth_bytes(c, s, d) * s->newly_delivered_bytes + curve->growth_credit_bytes;
 	d->cwnd_bytes = wl_sat_add(cwnd, (wl_u32)(step / cwnd));
 	curve->growth_credit_bytes = step % cwnd;
 	if (d->cwnd_bytes < curve->w_est_bytes)
@@ -252,7 +263,9 @@ static void wl_cubic_init(void *state, const struct wl_alg_params *p, const stru
 {
 	struct wl_cubic *c = state;
 
-	(void)p;
+	wl_cubic_tune(&c->tunables, p);
+	c->c_q40 = (c->tunables.c * 1024 + 500) / 1000;
+	c->beta_q10 = (c->tunables.beta * 1024 + 500) / 1000;
 	wl_alg_begin(s, d);
 	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
 	c->round_count = s->round_count;
@@ -306,11 +319,11 @@ static void wl_cubic_on_congestion(void *state, const struct wl_sample *s, struc
 	}
 	/* fast convergence: a window that shrinks makes room for newcomers */
 	curve->w_max_bytes =
-		cwnd < curve->w_max_bytes ? (wl_u32)((wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048) : cwnd;
+		cwnd < curve->w_max_bytes ? (wl_u32)((wl_u64)cwnd * (1024 + c->beta_q10) / 2048) : cwnd;
 	curve->cwnd_prior_bytes = cwnd;
 	curve->has_epoch = 0;
 	c->phase = WL_CUBIC_AVOIDANCE;
-	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, (wl_u64)cwnd * WL_CUBIC_BETA_Q10 / 1024, WL_CUBIC_MIN_SEGS);
+	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, (wl_u64)cwnd * c->beta_q10 / 1024, WL_CUBIC_MIN_SEGS);
 	d->cwnd_bytes = d->ssthresh_bytes;
 }
 

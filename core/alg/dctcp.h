@@ -21,8 +21,14 @@
 
 #include "reno.h"
 
-#define WL_DCTCP_ALPHA_MAX 1024u /* all is marked; the initial value, so that the first reaction is a strong one */
+#define WL_DCTCP_ALPHA_MAX \
+	1024u /* all is marked; the initial value if none is set, so that the first reaction is a strong one */
 #define WL_DCTCP_GAIN_SHIFT 4u /* g = 1/16: RFC 8257, section 4.2 */
+
+#define WL_TUNABLES_dctcp(X) \
+	X(initial_alpha, WL_UNIT_NUMBER, 1024, WL_DCTCP_ALPHA_MAX, 0, WL_DCTCP_ALPHA_MAX, \
+	  "alpha before the first window of data is over")
+WL_ALG_TUNABLES(dctcp)
 
 struct wl_dctcp {
 	struct wl_reno reno;
@@ -30,7 +36,8 @@ struct wl_dctcp {
 	wl_u32 delivered_bytes; /* in this window of data */
 	wl_u32 marked_bytes; /* of these */
 	wl_u32 window_end; /* total delivered at which this window of data is over */
-	wl_u32 gain_shift; /* g = 2^-gain_shift */
+	wl_u16 gain_shift; /* g = 2^-gain_shift */
+	struct wl_dctcp_tunables tunables;
 };
 
 WL_INLINE void wl_dctcp_begin_window(struct wl_dctcp *c, const struct wl_sample *s)
@@ -45,9 +52,10 @@ static void wl_dctcp_init(void *state, const struct wl_alg_params *p, const stru
 {
 	struct wl_dctcp *c = state;
 
+	wl_dctcp_tune(&c->tunables, p);
 	wl_reno_init(&c->reno, p, s, d);
 	c->gain_shift = p->gain_shift ? p->gain_shift : WL_DCTCP_GAIN_SHIFT;
-	c->alpha = WL_DCTCP_ALPHA_MAX;
+	c->alpha = c->tunables.initial_alpha;
 	wl_dctcp_begin_window(c, s);
 }
 

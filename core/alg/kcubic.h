@@ -14,13 +14,16 @@
  *   slow start  ends for good at the first rise of the round-trip time, or when ACKs less than 2 ms apart have come for
  *               half a round trip
  *
- * Constants are those of cubic.h. Units inside: windows in segments, time in 1/1024 s.
+ * Constants are the defaults of cubic.h. Units inside: windows in segments, time in 1/1024 s.
  */
 #ifndef WL_ALG_KCUBIC_H
 #define WL_ALG_KCUBIC_H
 
 #include "cubic.h"
 
+#define WL_KCUBIC_BETA_Q10 717u /* 0.7 */
+#define WL_KCUBIC_C_Q40 410u /* 0.4 segments/s^3 in segments per tick^3 << 40 */
+#define WL_KCUBIC_K_FACTOR 2681735677ULL /* 2^40 / 410 */
 #define WL_KCUBIC_RENO_Q3 15u /* 8 (1 + beta) / 3 (1 - beta): windows for one segment of Reno's, times 8 */
 #define WL_KCUBIC_FRESH_US 31250u /* how long `cnt` holds while the window stays */
 #define WL_KCUBIC_CNT_MIN 2u /* half as much again in a round trip, at most */
@@ -31,6 +34,8 @@
 #define WL_HYSTART1_AGGREGATE_BYTES (4 * 65536ULL) /* a train may be late by the time of so much, at most 1 ms */
 #define WL_HYSTART1_LATE_US 1000u
 #define WL_HYSTART1_SETTLE_US 1000000u /* after a loss, for which round-trip times are not looked at */
+
+#define WL_TUNABLES_kcubic(X)
 
 struct wl_kcubic {
 	wl_u32 w_max_segs; /* 0: no loss yet */
@@ -114,7 +119,7 @@ WL_INLINE wl_u32 wl_kcubic_delta_segs(wl_u32 ticks_from_k)
 	wl_u64 t = ticks_from_k < WL_CUBIC_MAX_TICKS ? ticks_from_k : WL_CUBIC_MAX_TICKS;
 
 	/* t^3 has 60 bits at most: shift before multiplying */
-	return ((t * t * t >> 10) * WL_CUBIC_C_Q40) >> 30;
+	return ((t * t * t >> 10) * WL_KCUBIC_C_Q40) >> 30;
 }
 
 WL_INLINE void wl_kcubic_begin_epoch(struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs,
@@ -128,7 +133,7 @@ WL_INLINE void wl_kcubic_begin_epoch(struct wl_kcubic *c, const struct wl_sample
 		c->k_ticks = 0;
 		c->origin_segs = cwnd_segs;
 	} else {
-		c->k_ticks = wl_cbrt(WL_CUBIC_K_FACTOR * (c->w_max_segs - cwnd_segs));
+		c->k_ticks = wl_cbrt(WL_KCUBIC_K_FACTOR * (c->w_max_segs - cwnd_segs));
 		c->origin_segs = c->w_max_segs;
 	}
 }
@@ -266,10 +271,10 @@ static void wl_kcubic_on_congestion(void *state, const struct wl_sample *s, stru
 
 	(void)why;
 	/* fast convergence: a window that shrinks makes room for newcomers */
-	c->w_max_segs = cwnd < c->w_max_segs ? (wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048 : cwnd;
+	c->w_max_segs = cwnd < c->w_max_segs ? (wl_u64)cwnd * (1024 + WL_KCUBIC_BETA_Q10) / 2048 : cwnd;
 	c->has_epoch = 0;
 	c->counted_segs = 0;
-	cwnd = (wl_u64)cwnd * WL_CUBIC_BETA_Q10 / 1024;
+	cwnd = (wl_u64)cwnd * WL_KCUBIC_BETA_Q10 / 1024;
 	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, wl_sat_mul(cwnd, s->mss_bytes), WL_CUBIC_MIN_SEGS);
 	d->cwnd_bytes = d->ssthresh_bytes;
 }

@@ -12,6 +12,8 @@
 
 #include "reno.h"
 
+#define WL_TUNABLES_kreno(X)
+
 struct wl_kreno {
 	struct wl_reno reno;
 };

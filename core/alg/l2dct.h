@@ -21,6 +21,8 @@
 #define WL_L2DCT_SHORT_BYTES 200000u
 #define WL_L2DCT_LONG_BYTES 1000000u
 
+#define WL_TUNABLES_l2dct(X)
+
 struct wl_l2dct {
 	struct wl_dctcp dctcp;
 	wl_u32 delivered_bytes; /* since this algorithm has been the connection's; saturates */

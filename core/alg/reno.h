@@ -24,6 +24,8 @@
 
 #define WL_RENO_MIN_SEGS 2u /* RFC 5681, equation 4 */
 
+#define WL_TUNABLES_reno(X)
+
 struct wl_reno {
 	wl_u32 credit_bytes; /* acknowledged towards the next segment of growth */
 };

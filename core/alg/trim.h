@@ -19,7 +19,7 @@
  * probes, and up to (N - 1) cwnd / C behind them, for N = RTT C / 2 connections. Growth and losses are reno.h.
  *
  * The bottleneck's rate C and its buffer B are configured. K is the lowest that (26) allows unless configured
- * otherwise: the paper does not give the value it took, and docs/algorithms/trim.md why this one. Without C it is 2D:
+ * otherwise: the paper does not give the value it took, and docs/algorithms/trim.md why this one. Without C it is 2D if nothing is set:
  * what (22) comes to as C grows, and within (25) for a buffer of three bandwidth-delay products; without B, that
  * buffer is assumed.
  *
@@ -67,6 +67,11 @@
 #define WL_TRIM_RATE_MAX_BYTES_PS (1ULL << 34) /* 137 Gbit/s; more counts as this, so that products fit */
 #define WL_TRIM_RTT_MAX_US (1u << 20)
 
+#define WL_TUNABLES_trim(X) \
+	X(k_without_rate, WL_UNIT_NUMBER, 100, 200, 110, 1000, \
+	  "K over the least round-trip time where the rate of the bottleneck is not known")
+WL_ALG_TUNABLES(trim)
+
 enum wl_trim_phase {
 	WL_TRIM_OPEN = 0, /* the window is in force */
 	WL_TRIM_RESTING = 1, /* nothing is in flight: the window is put by */
@@ -97,6 +102,7 @@ struct wl_trim {
 	wl_u8 goes_on; /* when something was delivered last, more of the train waited for the window */
 	wl_u8 begins; /* the connection's first train is still to be sent, or its probes are not all back */
 	wl_u8 reserved[1];
+	struct wl_trim_tunables tunables;
 };
 
 /* ------------------------------------------------------------- threshold */
@@ -163,6 +169,8 @@ WL_INLINE void wl_trim_set_threshold(struct wl_trim *t, const struct wl_sample *
 	wl_u32 k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
 					   t->params.threshold_permille, s->mss_bytes, whole_us);
 
+	if (!t->params.bottleneck_bytes_ps)
+		k_us = wl_min(whole_us, WL_TRIM_RTT_MAX_US) * t->tunables.k_without_rate / 100;
 	t->k_us = wl_sat_sub(k_us, t->near_rtt_us);
 	if (t->k_us < t->full_rtt_us)
 		t->k_us = t->full_rtt_us;
@@ -385,6 +393,7 @@ static void wl_trim_init(void *state, const struct wl_alg_params *p, const struc
 
 	wl_reno_init(&t->reno, p, s, d);
 	t->params = *p;
+	wl_trim_tune(&t->tunables, p);
 	/* a box: the first train may find a queue as any other; sockets of the kernel keep the window they are given */
 	if (is_new && (p->flags & WL_ALG_CANNOT_DELAY) && !(p->flags & WL_ALG_CANNOT_WAKE)) {
 		t->saved_cwnd_bytes = d->cwnd_bytes;

@@ -315,6 +315,22 @@ WL_INLINE int wl_follow_mode(struct wl_flow *f, const struct wl_segment *in, wl_
 	return 0;
 }
 
+/* Stands for parameters in comparisons: a copy would take more of the stack than the BPF verifier leaves. */
+WL_GLOBAL wl_u64 wl_params_digest(const struct wl_alg_params *p)
+{
+	wl_u64 digest = 0;
+	wl_u64 word;
+
+	if (!p)
+		return 0;
+	for (wl_u32 at = 0; at < sizeof(*p); at += sizeof(word)) {
+		__builtin_memcpy(&word, (const wl_u8 *)p + at, sizeof(word));
+		digest = (digest ^ word) * 0x9e3779b97f4a7c15ULL;
+		digest ^= digest >> 32;
+	}
+	return digest;
+}
+
 /*
  * A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or state. The segment, if the flow was
  * not controlled, acknowledges una or more.
@@ -323,7 +339,7 @@ WL_INLINE void wl_follow_policy(struct wl_flow *f, wl_u32 id, const struct wl_se
 				wl_u64 now_ns)
 {
 	wl_u8 algorithm = f->algorithm;
-	struct wl_alg_params params = f->params;
+	wl_u64 params = wl_params_digest(&f->params);
 	int is_other;
 
 	wl_apply_policy(id);
@@ -333,7 +349,7 @@ WL_INLINE void wl_follow_policy(struct wl_flow *f, wl_u32 id, const struct wl_se
 		wl_leave_group(f, id);
 	/* what was sent in another state is in the store only partly, or its losses are hidden: settle that first */
 	is_other = wl_follow_mode(f, in, now_ns / 1000);
-	if (is_other || f->algorithm != algorithm || __builtin_memcmp(&f->params, &params, sizeof(params)))
+	if (is_other || f->algorithm != algorithm || wl_params_digest(&f->params) != params)
 		wl_run_without_ack(f, id, t, WL_CALL_INIT, now_ns);
 }
 

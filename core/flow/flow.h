@@ -364,7 +364,7 @@ _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_RECORDS <= WL_NO_SLOT, "numbers of records, in lists");
 _Static_assert(WL_CHUNK_RECORDS <= 256, "wl_seg.follows");
-_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

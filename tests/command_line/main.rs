@@ -3,6 +3,7 @@
 mod controller;
 mod policies;
 mod scenarios;
+mod shards;
 mod sweep;
 
 use std::{

@@ -15,26 +15,26 @@ const SCENARIO: &str = "name = \"small\"\ntime_limit = \"20 s\"\n[[host]]\nname 
     [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 packets\"\n\
     [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"50 kB\"\nalgorithm = \"reno\"\n";
 
-struct Site {
+pub struct Site {
     folder: tempfile::TempDir,
 }
 
 impl Site {
-    fn new() -> Site {
+    pub fn new() -> Site {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("s.toml"), SCENARIO).unwrap();
         Site { folder }
     }
 
-    fn scenario(&self) -> String {
+    pub fn scenario(&self) -> String {
         self.path("s.toml").display().to_string()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn out(&self) -> String {
+    pub fn out(&self) -> String {
         self.path("out").display().to_string()
     }
 
@@ -187,6 +187,10 @@ fn a_trace_has_tables_and_captures_of_the_run() {
     assert_eq!(flows[..3], [0.005, 0.01, 0.015]);
     assert!(flows.len() > 10);
     assert!(times(&folder, "links.csv").len() >= flows.len());
+    for name in ["cwnd.svg", "rtt.svg", "throughput.svg", "queue.svg"] {
+        let plot = fs::read_to_string(folder.join(name)).expect(name);
+        assert!(plot.starts_with("<svg") && plot.contains("polyline"), "{name}: {plot}");
+    }
     for name in ["servers.pcap", "clients.pcap"] {
         let capture = fs::read(folder.join(name)).unwrap();
         // magic number of libpcap's format with nanoseconds, in either order of bytes; then Ethernet as the kind of link

@@ -135,6 +135,7 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
     // those with other parameters of the path are others
     let mut told = scenario("told", link, &flow("500 kB", "wl_trim"));
     told.parameters.bottleneck = Some(Rate(50e6));
+    told.parameters.tunables = "trim.k_without_rate=3".parse().expect("a constant, which is none of the box");
     run_whole(&told);
     let own = format!("{}trim", windlass_lab::own_prefix('w', 1));
     assert!(registered().contains(&own), "{}", registered());

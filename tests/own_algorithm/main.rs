@@ -76,7 +76,7 @@ fn the_pages_own_algorithm_is_in_the_datapaths_state_and_in_the_native_home() {
         bpf::compile_to(&object(name), folder.path(), source, &[]);
     }
     let state = state::describe(&object("state"));
-    assert!(state.contains("\nstruct wl_scalable 4 bytes\n\t0 rest_bytes: u32\n"), "{state}");
+    assert!(state.contains("\nstruct wl_scalable 8 bytes\n\t0 rest_bytes: u32\n"), "{state}");
     let native = fs::read(object("native")).expect("it compiled");
     let name = b"wl_scalable\0";
     assert!(native.windows(name.len()).any(|bytes| bytes == name), "no struct_ops of that name");

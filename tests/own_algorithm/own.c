@@ -30,6 +30,11 @@ int own_algorithm(void)
 	CHECK(d.cwnd_bytes == 17503);
 	wl_alg_on_timeout(WL_ALG_scalable, &state, &s, &d);
 	CHECK(d.cwnd_bytes == MSS && d.ssthresh_bytes == 15316);
+	params.tunables[1] = 500 + 1; /* half of the window */
+	d.cwnd_bytes = 20 * MSS;
+	wl_alg_init(WL_ALG_scalable, &state, &params, &s, &d);
+	wl_alg_on_congestion(WL_ALG_scalable, &state, &s, &d, WL_CONGESTION_LOSS);
+	CHECK(d.cwnd_bytes == 10 * MSS);
 	return 0;
 }
 

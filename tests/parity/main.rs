@@ -183,8 +183,8 @@ fn sample_of_path(r: &mut Random, before: &wl_sample, cwnd_bytes: u32) -> wl_sam
     }
 }
 
-/// What homes and policies give algorithms, in turn.
-fn params(turn: u32) -> wl_alg_params {
+/// What homes and policies give algorithms, in turn: in every other one constants, of which some are beyond their bounds.
+fn params(algorithm: Algorithm, turn: u32) -> wl_alg_params {
     let flags = [
         0,
         abi::WL_ALG_CANNOT_WAKE | abi::WL_ALG_CANNOT_DELAY | abi::WL_ALG_SENDS_BURSTS,
@@ -197,7 +197,18 @@ fn params(turn: u32) -> wl_alg_params {
         threshold_permille: 300,
         gain_shift: (turn % 3 * 2) as u8,
         flags: flags[turn as usize] as u8,
+        tunables: if turn % 2 == 1 { constants(algorithm, turn) } else { Default::default() },
     }
+}
+
+fn constants(algorithm: Algorithm, turn: u32) -> [u16; abi::WL_TUNABLES as usize] {
+    let mut r = Random(0x9e37_79b9_7f4a_7c15 ^ u64::from(algorithm.id()) << 8 ^ u64::from(turn));
+    let mut set = [0; abi::WL_TUNABLES as usize];
+    for (set, t) in set.iter_mut().zip(algorithm.tunables()) {
+        let within = u32::from(t.least) + r.below(u32::from(t.most - t.least) + 1) + 1;
+        *set = [within, 0, r.below(1 << 16)][r.below(3) as usize] as u16;
+    }
+    set
 }
 
 const TURNS: u32 = 4;
@@ -257,7 +268,7 @@ fn algorithms_agree_to_the_bit() {
         let mut r = Random(0x9e37_79b9_7f4a_7c15 ^ u64::from(algorithm.id()) ^ u64::from(turn) << 8);
         let (mut now_us, mut delivered) = (r.below(u32::MAX), 0u32);
         let first = sample(&mut r, now_us, delivered, 0);
-        let mut pair = Pair::begin(&mut bpf, algorithm, params(turn), first);
+        let mut pair = Pair::begin(&mut bpf, algorithm, params(algorithm, turn), first);
         for i in 0..VECTORS / TURNS {
             pair.check(&format!("{algorithm:?}, turn {turn}, vector {i}"));
             // half of the time a path, half of the time anything
@@ -294,7 +305,7 @@ fn algorithms_agree_on_what_was_recorded() {
     assert!(losses >= 5 && samples.len() >= 500, "{losses} losses, {} samples", samples.len());
     let mut bpf = Bpf::load();
     for (algorithm, turn) in Algorithm::all().flat_map(|a| (0..TURNS).map(move |turn| (a, turn))) {
-        let mut pair = Pair::begin(&mut bpf, algorithm, params(turn), samples[0]);
+        let mut pair = Pair::begin(&mut bpf, algorithm, params(algorithm, turn), samples[0]);
         for (i, sample) in samples.iter().enumerate() {
             if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
                 pair.call(&mut bpf, LOSS, *sample, 0);

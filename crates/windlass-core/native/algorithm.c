@@ -35,6 +35,22 @@ wl_u32 wln_alg_id(wl_u32 index)
 	return index < ALGS ? algs[index].id : WL_ALG_NONE;
 }
 
+#define TUNABLE(field, unit, scale, value, least, most, meaning) \
+	{ #field, unit, scale, value, least, most, meaning },
+#define TUNABLES(symbol, number, name, needs, description) \
+	static const struct wln_tunable tunables_##symbol[] = { WL_TUNABLES_##symbol(TUNABLE){ 0 } };
+WL_ALG_LIST(TUNABLES)
+
+static const struct wln_tunable *const tunables[] = {
+#define TUNABLES_OF(symbol, number, name, needs, description) tunables_##symbol,
+	WL_ALG_LIST(TUNABLES_OF)
+};
+
+const struct wln_tunable *wln_alg_tunables(wl_u32 index)
+{
+	return index < ALGS ? tunables[index] : NULL;
+}
+
 void wln_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_alg_params *p, const struct wl_sample *s,
 		  struct wl_decision *d)
 {

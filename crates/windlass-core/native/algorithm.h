@@ -10,6 +10,20 @@ const char *wln_alg_description(wl_u32 index);
 wl_u32 wln_alg_needs(wl_u32 index);
 wl_u32 wln_alg_id(wl_u32 index);
 
+/* A constant that may be set, as its algorithm's list has it (core/alg/tunable.h). */
+struct wln_tunable {
+	const char *name;
+	enum wl_tunable_unit unit;
+	wl_u32 scale;
+	wl_u16 value;
+	wl_u16 least;
+	wl_u16 most;
+	const char *meaning;
+};
+
+/* Those of an algorithm of the list, behind which stands one without a name; NULL past its end. */
+const struct wln_tunable *wln_alg_tunables(wl_u32 index);
+
 /* Hooks of algorithm `id`; see core/alg/alg.h. */
 void wln_alg_init(wl_u32 id, struct wl_alg_state *, const struct wl_alg_params *, const struct wl_sample *,
 		  struct wl_decision *);

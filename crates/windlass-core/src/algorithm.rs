@@ -1,6 +1,9 @@
 //! Congestion-control algorithms by name.
 
-use crate::abi::{self, wl_alg_params, wl_alg_state, wl_decision, wl_sample};
+use crate::{
+    Tunable,
+    abi::{self, wl_alg_params, wl_alg_state, wl_decision, wl_sample},
+};
 use std::{ffi::CStr, fmt};
 
 /// One algorithm of `core/alg/list.h`.
@@ -69,6 +72,14 @@ impl Algorithm {
     pub fn needs_random(&self) -> bool {
         // SAFETY: plain call without pointers.
         unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_RANDOM != 0 }
+    }
+
+    /// Constants that may be set, in the order in which `wl_alg_params.tunables` has them.
+    pub fn tunables(&self) -> Vec<Tunable> {
+        // SAFETY: `index` came from all(), so the list exists; it is static, and its last entry has no name.
+        let at = |i| unsafe { &*abi::wln_alg_tunables(self.index).add(i) };
+        let entries = (0..).map(at).take_while(|entry| !entry.name.is_null());
+        entries.map(Tunable::of).collect()
     }
 
     /// Stable number, as stored in compiled policies and flows.

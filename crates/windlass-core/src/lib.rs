@@ -13,6 +13,7 @@ mod ledger;
 mod options;
 mod seq;
 pub mod share;
+mod tunable;
 
 pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
@@ -23,3 +24,4 @@ pub use home::{Home, Segment, begins, on_syn, settles_first};
 pub use ledger::{ledger_up_to, record_of, rtt_quantile_us};
 pub use options::tcp_options;
 pub use seq::is_after;
+pub use tunable::{Tunable, Unit};

@@ -39,6 +39,7 @@ mod sweep_merge;
 mod sweep_plan;
 mod table;
 #[cfg(feature = "lab")]
+mod trace_plots;
 mod transparency;
 mod vary;
 mod wan;
@@ -63,4 +64,5 @@ pub use shard::Shard;
 pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
 #[cfg(feature = "lab")]
+pub use trace_plots::draw_trace;
 pub use transparency::{NAME as TRANSPARENCY, TITLE as TRANSPARENCY_TITLE, Untold, transparency, untold_in};

@@ -4,7 +4,8 @@ use windlass_scenario::Parameters;
 
 /// One argument for each that is given.
 pub fn arguments(parameters: &Parameters) -> Vec<String> {
-    let Parameters { bottleneck, buffer, threshold, gain, random_waits, first_train_probes } = parameters;
+    let Parameters { bottleneck, buffer, threshold, gain, random_waits, first_train_probes, tunables } =
+        parameters;
     [
         bottleneck.map(|rate| format!("--bottleneck={rate}")),
         buffer.map(|length| format!("--buffer={length}")),
@@ -15,6 +16,7 @@ pub fn arguments(parameters: &Parameters) -> Vec<String> {
     ]
     .into_iter()
     .flatten()
+    .chain(tunables.arguments().into_iter().map(|constant| format!("--tune={constant}")))
     .collect()
 }
 
@@ -33,6 +35,7 @@ mod tests {
             gain: Some(Fraction(0.25)),
             random_waits: Some(false),
             first_train_probes: Some(true),
+            tunables: "bbr.startup_gain=2.5".parse().unwrap(),
         };
         let expected = [
             "--bottleneck=1 Gbit/s",
@@ -41,6 +44,7 @@ mod tests {
             "--gain=25 %",
             "--random-waits=false",
             "--first-train-probes=true",
+            "--tune=bbr.startup_gain=2.5",
         ];
         assert_eq!(arguments(&all), expected);
     }

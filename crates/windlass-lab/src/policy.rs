@@ -44,7 +44,7 @@ fn text(
         };
         weights.into_iter().map(|(pair, weight)| (of_pair(pair), weight)).collect()
     };
-    let parameters = toml::Value::try_from(scenario.parameters)?;
+    let parameters = toml::Value::try_from(scenario.parameters.for_rule_of(&w.algorithm))?;
     let mut text = String::new();
     for (which, weight) in rules {
         let rest = match group {

@@ -186,7 +186,7 @@ fn start_box(
         Some(file) => vec!["--policy".into(), file.path().display().to_string()],
         None => {
             let mut args: Vec<String> = ["--alg", &w.algorithm, "--mode", mode].map(String::from).into();
-            args.extend(parameters::arguments(&scenario.parameters));
+            args.extend(parameters::arguments(&scenario.parameters.for_rule_of(&w.algorithm)));
             args
         }
     };

@@ -26,6 +26,7 @@ mod rtt;
 mod scenario;
 mod schedule;
 mod topology;
+mod tunables;
 mod unitless;
 mod units;
 mod workload;
@@ -53,5 +54,6 @@ pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, Run
 pub use rtt::mean_rtt_ms;
 pub use scenario::{Mode, Scenario, ScenarioError, Windlass};
 pub use schedule::Schedule;
+pub use tunables::{Tunables, range as tunable_range, text as tunable_text};
 pub use units::{Bytes, Fraction, Rate, Span, in_base_unit, split};
 pub use workload::{Ecn, Tcp};

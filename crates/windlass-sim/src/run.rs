@@ -344,11 +344,12 @@ impl<'a> Sim<'a> {
         let class = Class { priority: flow.priority, is_scalable: algorithm.needs_ecn() };
         self.net.classify(place, class);
         let most = |max: &Bytes| Config { rcv_window_max_bytes: max.count() as u32, ..self.config };
-        let config = flow.receive_window_max.as_ref().map_or(self.config, most);
+        let own = flow.receive_window_max.as_ref().map(most);
+        let config = own.as_ref().unwrap_or(&self.config);
         let end = |side: u32, random| {
             let id = 2 * place + side;
             let is_traced = is_traced && side == 1;
-            Endpoint::new(id, id ^ 1, hops[side as usize], algorithm, random, &config, is_traced)
+            Endpoint::new(id, id ^ 1, hops[side as usize], algorithm, random, config, is_traced)
         };
         let [client, mut server] = [end(0, of_client), end(1, of_server)];
         let member = |name: &Option<String>, id: u32| -> Option<Membership> {

@@ -5,10 +5,11 @@ mod fleet;
 pub use fleet::{EtcdArgs, FleetCommand, NodeArgs, RolloutArgs};
 
 use crate::{algorithm::AlgorithmName, flows::COLUMNS};
+use anyhow::anyhow;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{net::SocketAddr, path::PathBuf};
 use windlass_experiments::{Seeds, Shard, Varied};
-use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is_name};
+use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, Tunables, is_name};
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
@@ -80,8 +81,14 @@ pub enum Command {
     Set(SetArgs),
     /// Watch the flows under an agent's control, with totals by rule; keys: s sorts, arrows scroll, q quits
     Top(TopArgs),
-    /// List the congestion-control algorithms
+    /// List the congestion-control algorithms, or the constants of one that can be set
+    ///
+    /// Constants are set in a scenario ([parameters.bbr]), a sweep (--set parameters.bbr.startup_gain=2,2.5), a policy
+    /// (parameters = { bbr = { startup_gain = 2.5 } }), and with --tune.
     Algs {
+        /// Algorithm whose constants are listed
+        #[arg(value_parser = AlgorithmName, hide_possible_values = true)]
+        algorithm: Option<String>,
         /// One JSON document instead of a table
         #[arg(long)]
         json: bool,
@@ -609,12 +616,20 @@ pub struct PathArgs {
     /// Whether TRIM's first train of a connection waits and probes, too
     #[arg(long, value_name = "BOOL")]
     first_train_probes: Option<bool>,
+    /// A constant of an algorithm, e.g. bbr.startup_gain=2.5; `windlass algs NAME` lists them. May be repeated
+    #[arg(long, value_name = "CONSTANT=VALUE")]
+    tune: Vec<Tunables>,
 }
 
 impl PathArgs {
-    pub fn parameters(&self) -> Parameters {
-        let PathArgs { bottleneck, buffer, threshold, gain, random_waits, first_train_probes } = *self;
-        Parameters { bottleneck, buffer, threshold, gain, random_waits, first_train_probes }
+    pub fn parameters(&self) -> anyhow::Result<Parameters> {
+        let PathArgs { bottleneck, buffer, threshold, gain, random_waits, first_train_probes, .. } = *self;
+        let mut tunables = Tunables::default();
+        self.tune
+            .iter()
+            .try_for_each(|one| tunables.extend(one))
+            .map_err(|what| anyhow!("--tune: {what}"))?;
+        Ok(Parameters { bottleneck, buffer, threshold, gain, random_waits, first_train_probes, tunables })
     }
 }
 
@@ -757,8 +772,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
     pub web: Option<SocketAddr>,
     /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
-    /// them, and queues of links (flows.csv, box.csv, links.csv), response times (responses.csv) and all packets
-    /// (servers.pcap, clients.pcap)
+    /// them, and queues of links (flows.csv, box.csv, links.csv), plots of them over time (cwnd.svg, rtt.svg, throughput.svg,
+    /// queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap)
     #[arg(long, value_name = "FOLDER")]
     pub trace: Option<PathBuf>,
     /// With --trace: time from one row of a flow or link to the next

@@ -8,7 +8,7 @@ use crate::{
     sampler::Sampler,
     signals::{self, Wish},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use std::{
     io,
@@ -78,8 +78,12 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         Some(file) => Policy::from_file(file)?,
         None => {
             let control_paced = args.paced_servers == PacedArg::Control;
-            let parameters = args.path.parameters();
+            let parameters = args.path.parameters()?;
             parameters.check().map_err(anyhow::Error::msg)?;
+            parameters
+                .tunables
+                .check_of_rule(&[algorithm.name()])
+                .map_err(|what| anyhow!("--tune {what}"))?;
             Policy::simple(algorithm, mode, args.port.clone(), control_paced)?.with_parameters(parameters)
         }
     };

@@ -1,11 +1,12 @@
 //! Commands that only look: algs, doctor.
 
-use crate::print;
+use crate::{algorithm, print};
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::process::ExitCode;
 use windlass_agent::{Error, Pinned, check_root};
-use windlass_core::Algorithm;
+use windlass_core::{Algorithm, Tunable};
+use windlass_scenario::{Tunables, tunable_range, tunable_text};
 
 /// Opens the datapath of an interface that was not named; none: it was released since, or only the next agent can make it whole.
 pub fn open_whole(iface: &str) -> Result<Option<Pinned>, Error> {
@@ -63,17 +64,53 @@ pub fn check_none_elsewhere() -> Result<()> {
     Ok(())
 }
 
-pub fn algs(json: bool) -> Result<ExitCode> {
+/// All algorithms, or the constants of the one of that name.
+pub fn algs(name: Option<&str>, json: bool) -> Result<ExitCode> {
+    let one = name.map(algorithm::named).transpose()?;
     if json {
-        let list: Vec<_> = Algorithm::all()
-            .map(|a| json!({ "name": a.name(), "id": a.id(), "description": a.description() }))
-            .collect();
+        let list: Vec<_> =
+            Algorithm::all().filter(|a| one.is_none_or(|one| one == *a)).map(described).collect();
         println!("{}", json!({ "algorithms": list }));
+    } else if let Some(one) = one {
+        constants(one);
     } else {
         let rows: Vec<_> = Algorithm::all().map(|a| vec![a.name().into(), a.description().into()]).collect();
         print::table(&["name", "what it does"], &rows);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn described(algorithm: Algorithm) -> serde_json::Value {
+    let constants: Vec<_> = algorithm
+        .tunables()
+        .iter()
+        .map(|t| {
+            json!({
+                "name": t.name,
+                "default": tunable_text(t, t.default),
+                "least": tunable_text(t, t.least),
+                "most": tunable_text(t, t.most),
+                "meaning": t.meaning,
+            })
+        })
+        .collect();
+    json!({
+        "name": algorithm.name(),
+        "id": algorithm.id(),
+        "description": algorithm.description(),
+        "constants": constants,
+    })
+}
+
+fn constants(algorithm: Algorithm) {
+    let all = algorithm.tunables();
+    if all.is_empty() {
+        println!("{} has no constants that can be set; those have: {}", algorithm.name(), Tunables::names());
+        return;
+    }
+    let row =
+        |t: &Tunable| vec![t.name.into(), tunable_text(t, t.default), tunable_range(t), t.meaning.into()];
+    print::table(&["constant", "default", "allowed", "meaning"], &all.iter().map(row).collect::<Vec<_>>());
 }
 
 pub fn doctor(json: bool) -> Result<ExitCode> {

@@ -123,7 +123,9 @@ fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     let cancel = Some(cancel_on_signal()?);
     let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
     let outcome = windlass_sim::run(&file.scenario, &options);
-    Ok(outcome.with_context(|| args.file.display().to_string())?.report)
+    let report = outcome.with_context(|| args.file.display().to_string())?.report;
+    args.trace.as_deref().map(windlass_experiments::draw_trace).transpose()?;
+    Ok(report)
 }
 
 fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {

@@ -78,7 +78,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Web(w) => web::web(w),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
-        Command::Algs { json } => info::algs(json),
+        Command::Algs { algorithm, json } => info::algs(algorithm.as_deref(), json),
         Command::Policy(p) => policy::policy(p),
         Command::Native(n) => native::native(n),
         Command::Fleet(f) => fleet::fleet(f),

@@ -40,15 +40,15 @@ const GONE: &str = "the cgroup is gone";
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
         NativeCommand::Load { names, path, hold: true, log, json } => {
-            hold(&names.prefix, path.parameters(), EventLog::new(&log, json))?;
+            hold(&names.prefix, &path.parameters()?, EventLog::new(&log, json))?;
         }
         NativeCommand::Load { names, path, hold: false, log, json } => {
-            let parameters = path.parameters();
+            let parameters = path.parameters()?;
             let is_new = if parameters == Parameters::default() {
                 ensure_loaded(&names.prefix)?
             } else {
                 // what is there may have other parameters
-                Native::load_with(&names.prefix, parameters)?.into_pinned()?;
+                Native::load_with(&names.prefix, &parameters)?.into_pinned()?;
                 true
             };
             let mine = list()?.into_iter().map(|i| i.name).filter(|n| n.starts_with(&names.prefix));
@@ -185,7 +185,7 @@ pub fn give_up_privileges(prefix: &str, log: EventLog) {
 }
 
 /// Keeps the algorithms registered until stopped.
-fn hold(prefix: &str, parameters: Parameters, log: EventLog) -> Result<()> {
+fn hold(prefix: &str, parameters: &Parameters, log: EventLog) -> Result<()> {
     give_up_privileges(prefix, log);
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
@@ -222,9 +222,9 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     give_up_privileges(&args.prefix, log);
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
-    let parameters = args.path.parameters();
+    let parameters = args.path.parameters()?;
     let may_share = parameters == Parameters::default() && is_still_loaded(&args.prefix);
-    let native = if may_share { None } else { Some(Native::load_with(&args.prefix, parameters)?) };
+    let native = if may_share { None } else { Some(Native::load_with(&args.prefix, &parameters)?) };
     let coupling = || match &native {
         Some(native) => Coupling::of(native),
         None => Coupling::pinned(&args.prefix),

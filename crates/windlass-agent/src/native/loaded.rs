@@ -24,7 +24,10 @@ use libbpf_rs::{
     btf::{Btf, types},
 };
 use std::fs;
-use windlass_core::{Algorithm, abi::wl_native_config};
+use windlass_core::{
+    Algorithm,
+    abi::{self, wl_native_config},
+};
 use windlass_scenario::Parameters;
 
 /// `BPF_F_LINK`: the object is registered by a link (Linux 6.4), not by writing the map.
@@ -64,7 +67,15 @@ fn algorithm_of(image: &[u8]) -> Option<Algorithm> {
     Algorithm::by_name(name.strip_prefix(DEFAULT_PREFIX)?)
 }
 
-fn open(object: &[u8], prefix: &str, features: Features, parameters: Parameters) -> Result<OpenObject> {
+fn tunables_by_id(parameters: &Parameters) -> [[u16; abi::WL_TUNABLES as usize]; abi::WL_ALG_IDS as usize] {
+    let mut by_id = [[0; _]; _];
+    for algorithm in parameters.tunables.algorithms() {
+        by_id[algorithm.id() as usize] = parameters.tunables.of(algorithm);
+    }
+    by_id
+}
+
+fn open(object: &[u8], prefix: &str, features: Features, parameters: &Parameters) -> Result<OpenObject> {
     let mut open = ObjectBuilder::default().open_memory(object).map_err(Error::Load)?;
     for mut map in open.maps_mut() {
         if map.map_type() == MapType::StructOps {
@@ -79,7 +90,8 @@ fn open(object: &[u8], prefix: &str, features: Features, parameters: Parameters)
         } else if map.name() == ".rodata.native" {
             let config = wl_native_config {
                 cong_control_args: features.cong_control_args,
-                params: parameters.into(),
+                params: parameters.of_any(),
+                tunables: tunables_by_id(parameters),
                 ..Default::default()
             };
             // SAFETY: plain data without padding; the slice lives for the call.
@@ -104,21 +116,21 @@ pub struct Native {
 impl Native {
     /// Registers all algorithms under `prefix`. They stay until the value is dropped, or for good once it is pinned.
     pub fn load(prefix: &str) -> Result<Native> {
-        Self::load_with(prefix, Parameters::default())
+        Self::load_with(prefix, &Parameters::default())
     }
 
     /// As [`Native::load`]; all algorithms get these parameters of their paths.
-    pub fn load_with(prefix: &str, parameters: Parameters) -> Result<Native> {
+    pub fn load_with(prefix: &str, parameters: &Parameters) -> Result<Native> {
         parameters.check().map_err(Error::Invalid)?;
         Self::load_object(OBJECT, prefix, parameters)
     }
 
     /// As [`Native::load`], but flows report to a group outside this kernel; see [`crate::GuestFlows`].
     pub(crate) fn load_in_guest(prefix: &str) -> Result<Native> {
-        Self::load_object(GUEST_OBJECT, prefix, Parameters::default())
+        Self::load_object(GUEST_OBJECT, prefix, &Parameters::default())
     }
 
-    fn load_object(object: &[u8], prefix: &str, parameters: Parameters) -> Result<Native> {
+    fn load_object(object: &[u8], prefix: &str, parameters: &Parameters) -> Result<Native> {
         check_may_load(prefix)?;
         let features = features().ok_or(Error::NoStructOps)?;
         if is_loaded(prefix) {
@@ -234,6 +246,6 @@ pub(crate) fn try_load() -> Result<Vec<Verified>> {
     let features = features().ok_or(Error::NoStructOps)?;
     raise_limits();
     let object =
-        open(OBJECT, DEFAULT_PREFIX, features, Parameters::default())?.load().map_err(Error::Load)?;
+        open(OBJECT, DEFAULT_PREFIX, features, &Parameters::default())?.load().map_err(Error::Load)?;
     cost::verified(&object)
 }

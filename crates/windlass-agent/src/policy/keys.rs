@@ -54,7 +54,7 @@ fn in_words(key: &str) -> Option<&'static str> {
         "rule.mode" => "transparent, watch, off, native",
         "rule.paced_servers" => "stand-aside, control",
         "rule.parameters" => {
-            "a table { bottleneck, buffer, threshold, gain, random_waits, first_train_probes }"
+            "a table { bottleneck, buffer, threshold, gain, random_waits, first_train_probes, and tables of algorithms }"
         }
         "rule.parameters.buffer" => "packets or bytes in quotes, e.g. \"100 packets\"",
         "rule.parameters.random_waits"

@@ -128,6 +128,11 @@ impl Rule {
         is_of_port && holds(self.server, sender) && holds(self.client, receiver)
     }
 
+    /// The algorithm whose constants it sets.
+    fn tuned(&self) -> Option<Algorithm> {
+        self.parameters.tunables.algorithms().next()
+    }
+
     pub(super) fn compile(&self, rule_id: u32, ifindex: u32) -> wl_rule {
         let mut ports = [0; abi::WL_RULE_PORTS as usize];
         ports[..self.server_ports.len()].copy_from_slice(&self.server_ports);
@@ -164,7 +169,8 @@ impl Rule {
                 abi::WL_PACED_STAND_ASIDE
             } as u8,
             splits,
-            params: self.parameters.into(),
+            params: self.tuned().map_or_else(|| self.parameters.of_any(), |a| self.parameters.of(a)),
+            tuned: self.tuned().map_or(abi::WL_ALG_NONE, |a| a.id()) as u8,
             ..wl_rule::default()
         }
     }

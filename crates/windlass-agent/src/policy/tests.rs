@@ -195,6 +195,46 @@ fn no_message_speaks_rust() {
 }
 
 #[test]
+fn constants_of_an_algorithm_are_its_rules() {
+    let bbr = "parameters = { bbr = { startup_gain = 2.5, min_rtt_window = \"5 s\" } }";
+    let rule = |algorithm: &str, rest: &str| {
+        format!("[[rule]]\nname = \"a\"\nmatch.iface = \"*\"\nalgorithm = {algorithm}\n{rest}\n")
+    };
+    let tuned = Policy::parse("p", &rule("\"bbr\"", bbr)).expect("valid").compile("eth0", 1)[0];
+    let id = Algorithm::by_name("bbr").expect("listed").id();
+    assert_eq!((u32::from(tuned.tuned), tuned.params.tunables[0]), (id, 640 + 1));
+    let split = "[{ algorithm = \"bbr\", share = 1 }, { algorithm = \"bbr3\", share = 1 }]";
+    Policy::parse("p", &rule(split, bbr)).expect("one of two");
+    let both = "parameters = { bbr = { cwnd_gain = 2 }, bbr3 = { beta = 0.8 } }";
+    for (algorithm, rest, says) in [
+        ("\"cubic\"", bbr, "parameters: bbr: flows have cubic here; leave the constants of bbr out"),
+        (
+            split,
+            both,
+            "parameters: bbr, bbr3: a rule sets the constants of one algorithm; write a rule for each",
+        ),
+        (
+            "\"bbr\"",
+            "parameters = { bbr = { startup_gain = 9 } }",
+            "parameters.bbr.startup_gain = 9; allowed: a number from 1.25 to 4",
+        ),
+        (
+            "\"bbr\"",
+            "parameters = { bbr = { probe_rtt = \"9 s\" } }",
+            "parameters.bbr.probe_rtt = \"9 s\"; allowed: in quotes, with a unit, 10 ms to 5 s",
+        ),
+        (
+            "\"bbr\"",
+            "parameters = { bbr = { speed = 9 } }",
+            "unknown field `speed`; of bbr can be set: startup",
+        ),
+    ] {
+        let e = error(&rule(algorithm, rest));
+        assert!(e.line == 5 && e.what.contains(says), "{e}");
+    }
+}
+
+#[test]
 fn settings_that_would_be_ignored_are_refused() {
     let longest = "abcdefghijklmno".repeat(9)[..127].to_string();
     let too_long = ["p", "p*", "*?", "[]p]"].map(|rest| longest.clone() + rest);

@@ -134,7 +134,7 @@ fn check(source: &Source, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
         name,
         control_paced: check_paced_servers(source, mode, raw.paced_servers)?,
         group: check_group(source, mode, &algorithms, raw.group)?,
-        parameters: check_parameters(source, mode, raw.parameters)?,
+        parameters: check_parameters(source, mode, &algorithms, raw.parameters)?,
         cgroup: check_cgroup(source, mode, &raw.matches)?,
         iface: check_iface(source, raw.matches.iface)?,
         client: check_prefix(source, "client", raw.matches.client)?,
@@ -198,14 +198,20 @@ fn check_group(
 fn check_parameters(
     source: &Source,
     mode: Mode,
+    algorithms: &[(String, u32)],
     raw: Option<Spanned<Parameters>>,
 ) -> Result<Parameters, PolicyError> {
     let Some(raw) = raw else { return Ok(Parameters::default()) };
     if mode == Mode::Native {
-        let what = "parameters: sockets of mode \"native\" cannot be given any; leave them out";
+        let what = "parameters: sockets of mode \"native\" cannot be given any by a rule; leave them out, and see `windlass native load --help`";
         return Err(source.error(raw.span(), what));
     }
-    raw.get_ref().check().map_err(|what| source.error(raw.span(), format!("parameters: {what}")))?;
+    let check = || {
+        raw.get_ref().check()?;
+        let names: Vec<&str> = algorithms.iter().map(|(name, _)| name.as_str()).collect();
+        raw.get_ref().tunables.check_of_rule(&names)
+    };
+    check().map_err(|what| source.error(raw.span(), format!("parameters: {what}")))?;
     Ok(raw.into_inner())
 }
 

@@ -2,7 +2,7 @@
 
 use super::{MAX_TIME, Mode, Scenario, ScenarioError, Windlass};
 use crate::{
-    Flow, Graph, Group, Link, Parameters, Per, Span, Tcp,
+    Flow, Graph, Group, Link, Parameters, Per, Span, Tcp, Tunables,
     group::{check_group, check_membership},
     keys::with_key,
     line_at,
@@ -179,6 +179,8 @@ impl Scenario {
         }
         if let Some(p) = &raw.parameters {
             p.get_ref().check().map_err(|what| fail(p.span(), what))?;
+            let of_box = raw.windlass.as_ref().map(|w| w.get_ref().algorithm.as_str());
+            check_constants(&p.get_ref().tunables, &flows, of_box).map_err(|what| fail(p.span(), what))?;
         }
         let scenario = Scenario {
             name: raw.name,
@@ -251,6 +253,21 @@ fn check_servers_weights(
             return Err(format!(
                 "weight = {}: \"{}\" has {first} already, for all its flows",
                 flow.weight, flow.from
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's own algorithms take no constants. Those of algorithms that are nowhere are not looked at: sweeps have several.
+fn check_constants(set: &Tunables, flows: &[Flow], of_box: Option<&str>) -> Result<(), String> {
+    for name in set.algorithms().map(|algorithm| algorithm.name()) {
+        let is_own = |f: &Flow| f.own_algorithm() == Some(name) || (f.group.is_some() && f.algorithm == name);
+        let is_kernels = |f: &Flow| f.algorithm == name;
+        if of_box != Some(name) && !flows.iter().any(is_own) && flows.iter().any(is_kernels) {
+            return Err(format!(
+                "{name}: the kernel's own \"{name}\", which flows here have, takes no constants; write algorithm = \
+                 \"wl_{name}\" for the one that Windlass has"
             ));
         }
     }

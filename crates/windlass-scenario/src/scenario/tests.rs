@@ -233,6 +233,22 @@ fn windlass_faces_a_neighbour() {
 }
 
 #[test]
+fn constants_are_for_windlass_own_algorithms() {
+    let check = |flow: &str, rest: &str| {
+        let hosts = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
+        let flow = format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\nalgorithm = \"{flow}\"\n");
+        let text = format!("{hosts}{flow}{rest}[parameters.bbr]\ncwnd_gain = 3\n");
+        Scenario::parse("t", &text).err().map(|e| e.to_string())
+    };
+    let of_box = "[windlass]\nat = \"b\"\nfacing = \"a\"\n";
+    for (flow, rest) in [("wl_bbr", ""), ("cubic", ""), ("bbr", of_box)] {
+        assert_eq!(check(flow, rest), None, "{flow}");
+    }
+    let e = check("bbr", "").expect("the kernel's");
+    assert!(e.contains("t:13: bbr: the kernel's own") && e.contains("\"wl_bbr\""), "{e}");
+}
+
+#[test]
 fn settings_without_effect_are_refused() {
     let parse = |text: &str| Scenario::parse("s", &format!("{GOOD}{text}"));
     let e = |text: &str| parse(text).unwrap_err();

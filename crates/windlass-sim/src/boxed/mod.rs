@@ -45,8 +45,9 @@ impl WindlassBox {
     /// A box that knows of no connection.
     pub fn new(algorithm: Algorithm, mode: Mode, random: SplitMix64, config: &Config) -> WindlassBox {
         let mode = if mode == Mode::Watch { abi::WL_MODE_WATCH } else { abi::WL_MODE_ENFORCE };
-        let flags = config.params.flags | abi::WL_ALG_CANNOT_DELAY as u8;
-        let params = wl_alg_params { flags, ..config.params };
+        let params = config.parameters.of(algorithm);
+        let flags = params.flags | abi::WL_ALG_CANNOT_DELAY as u8;
+        let params = wl_alg_params { flags, ..params };
         let counts = vec![0; abi::WL_COUNTERS as usize];
         let common = Common { mode, algorithm, params, random, counts };
         WindlassBox { common, has_sack: config.has_sack, connections: Vec::new() }

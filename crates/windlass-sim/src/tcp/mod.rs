@@ -58,7 +58,7 @@ pub use send_buffer::WRITE_BYTES;
 pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};
-use windlass_core::abi::{WL_INIT_CWND_SEGS, wl_alg_params};
+use windlass_core::abi::WL_INIT_CWND_SEGS;
 use windlass_scenario::{Parameters, Span, Tcp};
 
 /// What a segment in flight costs its sender, in bytes of memory.
@@ -68,7 +68,7 @@ pub const SEGMENT_BYTES: usize = size_of::<seg::Seg>();
 const WSCALE_MAX: u8 = 14;
 
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Smallest retransmission timeout.
     pub rto_min_ns: u64,
@@ -106,8 +106,8 @@ pub struct Config {
     pub is_new_reno: bool,
     /// What is done with congestion marks, where the algorithm has no needs of its own.
     pub ecn: Ecn,
-    /// What algorithms know of their paths.
-    pub params: wl_alg_params,
+    /// What algorithms know of their paths, and their constants.
+    pub parameters: Parameters,
 }
 
 /// Explicit congestion notification.
@@ -158,7 +158,7 @@ impl Config {
             rcv_window_max_bytes: self.rcv_window_max_bytes.max(rcv_window_bytes),
             snd_buffer_first_bytes: tcp.send_buffer.map_or(self.snd_buffer_first_bytes, |b| b.count() as u32),
             snd_buffer_bytes: tcp.send_buffer.map_or(self.snd_buffer_bytes, |b| b.count() as u32),
-            params: (*parameters).into(),
+            parameters: *parameters,
             ..self
         }
     }
@@ -185,7 +185,7 @@ impl Default for Config {
             has_sack: true,
             is_new_reno: true,
             ecn: Ecn::Off,
-            params: wl_alg_params::default(),
+            parameters: Parameters::default(),
         }
     }
 }

@@ -305,9 +305,14 @@ impl Sender {
             sample.min_rtt_us = duration_us(wire.net.tell_rtt(wire.hop, self.told_rtt_ns));
         }
         let as_linux = if self.is_as_linux { WL_ALG_AS_LINUX } else { 0 };
-        let flags = config.params.flags | (WL_ALG_SENDS_BURSTS | as_linux) as u8;
+        // the kernel's own take no constants
+        let params = match self.is_as_linux {
+            true => config.parameters.of_any(),
+            false => config.parameters.of(self.algorithm.algorithm()),
+        };
+        let flags = params.flags | (WL_ALG_SENDS_BURSTS | as_linux) as u8;
         self.wants_first = self.needs_pauses && u32::from(flags) & WL_ALG_PROBES_AT_ONCE != 0;
-        let params = wl_alg_params { flags, ..config.params };
+        let params = wl_alg_params { flags, ..params };
         self.algorithm.begin(&params, &sample);
         let initial_segs = if has_lost_syns { Some(1) } else { config.initial_window_segs };
         if let Some(segs) = initial_segs {
