@@ -21,7 +21,7 @@
 #include "rate.h"
 #include "rtt.h"
 
-#define WL_REO_WND_MULT_MAX 255 /* it has eight bits; the window is bounded otherwise, where min_rtt is not very short */
+#define WL_REO_WND_MULT_MAX 255 /* it has eight bits; the window is bounded otherwise */
 #define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
 #define WL_DUPACK_THRESHOLD 3
 
