@@ -32,7 +32,7 @@ run() {
 begin() {
 	name=$1
 	shift
-	nice -n 19 "$@" >"$logs/$name" 2>&1 &
+	nice "$@" >"$logs/$name" 2>&1 &
 	besides="$besides $!"
 	eval "pid_of_$name=$!"
 }

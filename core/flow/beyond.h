@@ -6,10 +6,12 @@
  *
  *     una   nxt    beyond_ack             beyond_edge
  *      |=====|. . . . .|......................|
- *                      `--- an acceptable ACK gets here: the sender has sent that much, and edge = max(edge, beyond_edge)
+ *                      `--- an acceptable ACK gets here: the sender has sent that much, and
+ *                           edge = max(edge, min(beyond_edge, rcv_edge))
  *
  * Until then it is not believed: the sender ignores one that is forged, and what is accepted of others (box/accept.h) must not
- * depend on it.
+ * depend on it. Nor is it afterwards, but for what the receiver offers then as well: the stream comes to any number in time, and a
+ * receiver whose ACK it was has not taken its offer back.
  */
 #ifndef WL_FLOW_BEYOND_H
 #define WL_FLOW_BEYOND_H
@@ -34,7 +36,7 @@ WL_INLINE void wl_beyond_reached(struct wl_flow *f)
 		return;
 	/* of what was passed long ago, nothing is left */
 	if (past <= WL_FLOW_STORE_BYTES)
-		f->edge = wl_seq_max(f->edge, f->beyond_edge);
+		f->edge = wl_seq_max(f->edge, wl_seq_min(f->beyond_edge, f->rcv_edge));
 	f->beyond_edge = f->beyond_ack;
 }
 

@@ -80,6 +80,7 @@ fn lab(
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn containers_share_by_weight_whatever_the_number_of_their_sockets() {
     if !is_root_or_skip("containers_share_by_weight_whatever_the_number_of_their_sockets") {
         return;

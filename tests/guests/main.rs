@@ -99,6 +99,7 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn weights_change_while_flows_run() {
     if !can_run("weights_change_while_flows_run") {
         return;
