@@ -125,8 +125,8 @@ WL_INLINE void wl_ack_round(struct wl_flow *f, const struct wl_delivery *d, stru
 }
 
 /*
- * Takes an ACK of kind SAME or ADVANCE of a controlled flow and fills the sample. Returns the time in us after which
- * losses can be judged further without an ACK; 0: no need. *bad_sacks counts blocks that were ignored.
+ * Takes an ACK of kind SAME or ADVANCE of a controlled flow, or the blocks of a STALE one, and fills the sample. Returns the time in us
+ * after which losses can be judged further without an ACK; 0: no need. *bad_sacks counts blocks that were ignored.
  */
 WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s, wl_u32 *bad_sacks)
 {

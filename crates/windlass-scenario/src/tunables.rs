@@ -221,13 +221,17 @@ impl<'de> Visitor<'de> for TableOf<'_> {
 struct Number<'a>(&'a Tunable);
 
 impl Number<'_> {
+    /// The value in units.
+    fn units(&self, text: &str) -> Result<f64, String> {
+        match self.0.unit {
+            Unit::Number => text.parse().map_err(|_| format!("\"{text}\"; allowed: {self}")),
+            Unit::Seconds => text.parse::<Span>().map(|span| span.0),
+            Unit::Share => text.parse::<Fraction>().map(|share| share.0),
+        }
+    }
+
     fn parse(&self, text: &str) -> Result<u16, String> {
-        let units = match self.0.unit {
-            Unit::Number => text.parse().map_err(|_| format!("\"{text}\"; allowed: {self}"))?,
-            Unit::Seconds => text.parse::<Span>()?.0,
-            Unit::Share => text.parse::<Fraction>()?.0,
-        };
-        self.0.parts(units).ok_or_else(|| format!("{text}; allowed: {self}"))
+        self.0.parts(self.units(text)?).ok_or_else(|| format!("{text}; allowed: {self}"))
     }
 }
 
@@ -274,12 +278,13 @@ impl Visitor<'_> for Number<'_> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<u16, E> {
-        let units = match self.0.unit {
-            Unit::Number => return Err(E::invalid_type(Unexpected::Str(text), &self)),
-            Unit::Seconds => text.parse::<Span>().map_err(E::custom)?.0,
-            Unit::Share => text.parse::<Fraction>().map_err(E::custom)?.0,
-        };
-        self.0.parts(units).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        // a number is written without quotes
+        if self.0.unit == Unit::Number {
+            return Err(E::invalid_type(Unexpected::Str(text), &self));
+        }
+        self.0
+            .parts(self.units(text).map_err(E::custom)?)
+            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 
