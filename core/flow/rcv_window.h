@@ -7,6 +7,9 @@
  *
  * Deviation: SND.WL1 and SND.WL2 are not kept. A window that comes with an acknowledgement that is not newer may be reordered, so
  * it only moves the edge to the right.
+ *
+ * The window of the receiver's SYN is not kept, so until its first ACK the sender may have been offered all that an unscaled field
+ * holds. That ACK offers no less (its right edge must not move left), but for what scaling cuts off: what is beyond, it was not offered.
  */
 #ifndef WL_FLOW_RCV_WINDOW_H
 #define WL_FLOW_RCV_WINDOW_H
@@ -38,6 +41,9 @@ WL_GLOBAL int wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_
 	/* while there was no room, silence meant nothing */
 	if (wl_is_closed(f))
 		f->progress_at_us = now_us;
+	if (f->rcv_edge == f->base)
+		f->near_shown_edge =
+			wl_seq_max(f->nxt, wl_seq_min(f->near_shown_edge, edge + (1u << f->rcv_wscale) - 1));
 	f->rcv_edge = edge;
 	return 0;
 }
