@@ -38,8 +38,8 @@ mod sweep;
 mod sweep_merge;
 mod sweep_plan;
 mod table;
-#[cfg(feature = "lab")]
 mod trace_plots;
+#[cfg(feature = "lab")]
 mod transparency;
 mod vary;
 mod wan;
@@ -63,6 +63,6 @@ pub use settings::Settings;
 pub use shard::Shard;
 pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
-#[cfg(feature = "lab")]
 pub use trace_plots::draw_trace;
+#[cfg(feature = "lab")]
 pub use transparency::{NAME as TRANSPARENCY, TITLE as TRANSPARENCY_TITLE, Untold, transparency, untold_in};
