@@ -117,19 +117,32 @@ WL_INLINE void wl_edge_shown(struct wl_flow *f, wl_u64 now_ns, wl_u32 edge)
 	f->edge = edge;
 }
 
+/* Is all granted that the window allows, to less than a segment? */
+WL_INLINE int wl_is_granted_in_full(const struct wl_flow *f)
+{
+	return !wl_before(f->edge + f->mss_bytes, f->una + f->decision.cwnd_bytes + f->sacked_bytes);
+}
+
 /*
  * Is the sender short of data? Checked at each ACK; judged from room that it has left unused for a while. Room that
  * it has used is no evidence: where all ACKs of a round come at once, what they granted is what the next round is
  * judged by.
+ *
+ *     granted                                       first data that use it
+ *        |------- near_rtt_us: on its way ------------------|--- srtt / 8, at least 2 ms ---|
+ *        |   a whole window is used up: cwnd was the limit, though part of it was never in  |   no data to send
+ *        |   flight beyond the box                          |                               |
  */
 WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 {
-	wl_u32 patience_us = f->srtt_us / 8 > WL_SUPPLY_US ? f->srtt_us / 8 : WL_SUPPLY_US;
+	wl_u32 passed_us = now_us - f->edge_checked_at_us;
 
 	if (!wl_after(f->nxt + f->mss_bytes, f->edge_used_until)) {
-		if (now_us - f->edge_checked_at_us < patience_us)
+		if (passed_us < wl_sat_add(wl_max(f->srtt_us / 8, WL_SUPPLY_US), f->near_rtt_us))
 			return;
 		wl_rate_mark_app_limited(f);
+	} else if (passed_us < wl_near_lead_us(f) && wl_is_granted_in_full(f)) {
+		f->flags |= WL_FLOW_CWND_LIMITED;
 	}
 	f->edge_used_until = f->edge;
 	f->edge_checked_at_us = now_us;

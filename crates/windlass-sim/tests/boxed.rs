@@ -255,3 +255,24 @@ fn small_windows_grow_though_segments_do_not_fit_them() {
         assert!(used > 0.85, "seed {seed}: {used:.2} of the link");
     }
 }
+
+/// Of a window of a server that is far from the box, a part is on its way between the two and never in flight beyond the box. It is in use
+/// all the same, and grows: a queue of half a BDP ends slow start early, and it took three times as long as without the box.
+#[test]
+fn the_cwnd_of_a_far_server_grows_after_slow_start() {
+    let seconds = |windlass: &str| {
+        let text = format!(
+            "name = \"far\"\nseed = 1\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+             [[link]]\nbetween = [\"server\", \"box\"]\ndelay = \"30 ms\"\n\
+             [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"0.5 BDP\"\n\
+             [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"20 MB\"\nalgorithm = \"cubic\"\n{windlass}"
+        );
+        run(&Scenario::parse("far", &text).unwrap(), &RunOptions::default())
+            .unwrap()
+            .report
+            .completion_s()
+            .unwrap()
+    };
+    let (alone, boxed) = (seconds(""), seconds(&WINDLASS.replace("bbr", "cubic")));
+    assert!(boxed < 1.15 * alone, "{boxed} {alone}");
+}

@@ -324,6 +324,38 @@ fn room_that_the_last_acks_of_a_clump_brought_is_seen_to_be_left_unused() {
     }
 }
 
+/// Room is on its way to a sender that is far from the box, and its answer on its way back, for near_rtt_us: a sender that uses all of it at
+/// once keeps less than cwnd in flight beyond the box, and its window is full; it is not short of data. One that leaves it unused is.
+#[test]
+fn cwnd_is_the_limit_of_a_far_sender_that_uses_all_its_room_within_near_rtt() {
+    const NEAR_US: u32 = 60_000;
+    for (near_rtt_us, answer_us, is_limited, is_short) in [
+        (NEAR_US, NEAR_US, true, false),
+        (NEAR_US, NEAR_US + NEAR_US / 5, true, false),
+        (NEAR_US, NEAR_US + NEAR_US / 3, false, false),
+        (NEAR_US, NEAR_US + 20_001, false, true),
+        (0, 1000, false, false),
+    ] {
+        let mut f = flow(0);
+        (1..=10).for_each(|i| f.send(i * MSS, 0));
+        f.ack(&ack(MSS, 160_000, &[]));
+        let state = f.state_mut();
+        state.flags &= !abi::WL_FLOW_CWND_LIMITED;
+        (state.srtt_us, state.near_rtt_us) = (160_000, near_rtt_us);
+        (state.decision.cwnd_bytes, state.edge) = (19 * MSS, 20 * MSS);
+        (state.edge_used_until, state.edge_checked_at_us) = (20 * MSS, 160_000);
+        if answer_us > near_rtt_us + 20_000 {
+            f.supply_check(160_000 + answer_us);
+        } else {
+            (11..=20).for_each(|i| f.send(i * MSS, 160_000 + answer_us));
+            f.supply_check(160_000 + answer_us);
+        }
+        let at = format!("{near_rtt_us} {answer_us}");
+        assert_eq!(f.state().flags & abi::WL_FLOW_CWND_LIMITED != 0, is_limited, "{at}");
+        assert_eq!(f.state().app_limited_until != 0, is_short, "{at}");
+    }
+}
+
 /// What the sender repeats is a probe if it is its last segment; whether that was needed is reported once it is
 /// acknowledged, at once, and by the clock.
 #[test]
