@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 use windlass_lab::{Cgroup, Emulator, Family, RunOptions, RunReport, Server, clean_leftovers, files, netns};
-use windlass_scenario::{Flow, Plan, Scenario, Span};
+use windlass_scenario::{Bytes, Flow, Plan, Scenario, Span};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
 
@@ -114,6 +114,21 @@ fn ipv6_transfers_arrive_whole() {
         return;
     }
     check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
+}
+
+/// Two megabytes are 224 segments of 8948 bytes. The queue is counted in such packets, and the cable has the MTU, too.
+#[test]
+fn jumbo_frames_arrive_whole() {
+    let Some(_alone) = is_root_or_skip("jumbo_frames_arrive_whole") else { return };
+    let mut jumbo = scenario("cubic", "2 MB");
+    jumbo.tcp.mtu = Some(Bytes(9000.0));
+    let report = run(&jumbo, &options());
+    assert!(report.is_complete(), "{report}");
+    let stats = &report.links[0].stats;
+    assert_eq!((stats.drops_device, stats.drops_refused, stats.drops_random), (0, 0, 0), "{stats:?}");
+    let most = 224 + report.sender_retrans_segs + 40;
+    assert!((224..most).contains(&stats.packets), "{stats:?}");
+    assert!(stats.queue_max_bytes > 9014, "{stats:?}");
 }
 
 /// Where the kernel has no netem, it reports so; the tests in a virtual machine run it where there is one.

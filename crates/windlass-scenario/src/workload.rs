@@ -343,7 +343,21 @@ pub struct Tcp {
     pub receive_window: Option<Bytes>,
     /// Memory for what a sender keeps, sent and not acknowledged or not sent yet; without it, it grows with the window to 4 MiB.
     pub send_buffer: Option<Bytes>,
+    /// The largest packet of all hosts and links (MTU), IP header included; without it, 1500 B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Bytes>,
 }
+
+/// MTU without a key.
+const MTU_BYTES: u64 = 1500;
+/// What an MTU can be: from IPv6's least to that of jumbo frames.
+const MTUS_BYTES: RangeInclusive<f64> = 1280.0..=9000.0;
+/// IPv4 and TCP headers, and timestamps (RFC 7323).
+const SEGMENT_HEADERS_BYTES: u64 = 20 + 20 + 12;
+/// IPv4 and UDP headers.
+const DATAGRAM_HEADERS_BYTES: u64 = 20 + 8;
+/// An Ethernet header, which a packet has on its link.
+const LINK_HEADER_BYTES: u64 = 14;
 
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -358,6 +372,26 @@ pub enum Ecn {
 }
 
 impl Tcp {
+    /// The largest packet, IP header included.
+    pub fn mtu_bytes(&self) -> u64 {
+        self.mtu.map_or(MTU_BYTES, Bytes::count)
+    }
+
+    /// Payload of a full segment.
+    pub fn mss_bytes(&self) -> u32 {
+        (self.mtu_bytes() - SEGMENT_HEADERS_BYTES) as u32
+    }
+
+    /// Payload of a full datagram.
+    pub fn datagram_bytes(&self) -> u64 {
+        self.mtu_bytes() - DATAGRAM_HEADERS_BYTES
+    }
+
+    /// A full packet on a link, whose header is included.
+    pub fn packet_bytes(&self) -> u64 {
+        self.mtu_bytes() + LINK_HEADER_BYTES
+    }
+
     /// Whether hosts can be so; an error begins with the key.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_within =
@@ -373,6 +407,9 @@ impl Tcp {
         }
         if self.send_buffer.is_some_and(|b| !WINDOW_BYTES.contains(&b.0)) {
             return Err("send_buffer: 4 KiB to 1 GB".into());
+        }
+        if self.mtu.is_some_and(|mtu| !MTUS_BYTES.contains(&mtu.0)) {
+            return Err("mtu: 1280 B to 9000 B, IP header included".into());
         }
         Ok(())
     }

@@ -4,15 +4,13 @@ use crate::{
     error::SimError,
     fetch::{Fetch, LINGER_NS},
     link::{Flight, Link},
-    packet::{DATAGRAM_BYTES, MSS_BYTES, Slot},
+    packet::Slot,
     session::Session,
     tcp::{Config, SEGMENT_BYTES, WRITE_BYTES},
 };
 use std::{fs, num::NonZeroU64};
 use windlass_scenario::{Application, Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
 
-/// Bytes of a full packet on the wire.
-const PACKET_BYTES: u64 = 1514;
 /// A packet in a link model's queue: its departure and its length.
 const QUEUED_BYTES: u64 = 16;
 /// What a direction of a link has besides: its times in the queue, mostly.
@@ -129,7 +127,7 @@ fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
             // nothing holds their sender back
             let at_least = |train: &Train| responses(train, duration_s(train, flow, scenario), 0.0);
             let packets = |train: &Train| {
-                let each = size_bytes(train).unwrap_or(0).div_ceil(DATAGRAM_BYTES);
+                let each = size_bytes(train).unwrap_or(0).div_ceil(config.datagram_bytes);
                 at_least(train).saturating_mul(each)
             };
             return flow.trains.iter().map(packets).fold(0, u64::saturating_add);
@@ -145,7 +143,7 @@ fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
         };
         // the end of a train may still be on its way when the next one begins
         let bytes = flow.trains.iter().map(at_once).fold(0, u64::saturating_add).min(most);
-        connections(flow, scenario).saturating_mul(bytes.div_ceil(MSS_BYTES.into()) + 1)
+        connections(flow, scenario).saturating_mul(bytes.div_ceil(config.mss_bytes.into()) + 1)
     };
     scenario.flows.iter().map(packets).fold(0, u64::saturating_add)
 }
@@ -180,12 +178,12 @@ fn packets_on_links(scenario: &Scenario) -> u64 {
                 continue;
             };
             let fastest_bps = port.rate_steps.iter().map(|step| step.rate.0).fold(rate.0, f64::max);
-            let on_its_way = fastest_bps / 8.0 * way_s / PACKET_BYTES as f64;
+            let on_its_way = fastest_bps / 8.0 * way_s / port.packet_bytes as f64;
             packets += on_its_way as u64 + 1;
             packets += match port.buffer.map(|b| port.resolve(b)) {
                 None => return u64::MAX,
                 Some(Buffer::Packets(n)) => n,
-                Some(Buffer::Bytes(n)) => n / PACKET_BYTES,
+                Some(Buffer::Bytes(n)) => n / port.packet_bytes,
                 // resolved above
                 Some(Buffer::Bdp(_)) => 0,
             };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Buffer, Per};
+use crate::{Buffer, Bytes, Per};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -271,6 +271,35 @@ fn settings_without_effect_are_refused() {
     assert!(what.starts_with("until") && what.contains("or give the flow a stop") && line == 24, "{what}");
     let (what, line) = train("start = { exponential = \"1 s\" }", "10 s").unwrap_err();
     assert!(what.starts_with("until: the flow's start has no bound") && line == 24, "{what}");
+}
+
+/// All that counts in full packets goes by those of the hosts.
+#[test]
+fn an_mtu_makes_full_packets_larger() {
+    let parse = |mtu: &str, buffer: &str, more: &str| {
+        let link = GOOD.replace("buffer = \"1 BDP\"", &format!("buffer = \"{buffer}\"\n{more}"));
+        Scenario::parse("s", &format!("{link}[tcp]\nmtu = \"{mtu}\"\n[parameters]\nbuffer = \"3 packets\"\n"))
+    };
+    let jumbo = parse("9000 B", "0.5 BDP", "").unwrap();
+    assert_eq!((jumbo.tcp.mss_bytes(), jumbo.links[0].packet_bytes), (8948, 9014));
+    // ten full packets are the least
+    assert_eq!(jumbo.links[0].resolve(jumbo.links[0].buffer.unwrap()), Buffer::Bytes(90_140));
+    assert_eq!(jumbo.parameters.buffer, Some(Buffer::Bytes(3 * 9014)));
+    let usual = parse("1500 B", "0.5 BDP", "").unwrap();
+    assert_eq!(
+        (usual.tcp, usual.tcp.mss_bytes()),
+        (Tcp { mtu: Some(Bytes(1500.0)), ..Tcp::default() }, 1448)
+    );
+    assert_eq!(usual.parameters.buffer, Some(Buffer::Packets(3)));
+    let e = |mtu: &str, buffer: &str, more: &str| parse(mtu, buffer, more).unwrap_err().to_string();
+    for mtu in ["1279 B", "9001 B", "0 B"] {
+        assert_eq!(e(mtu, "1 BDP", ""), "s:19: mtu: 1280 B to 9000 B, IP header included");
+    }
+    assert!(e("9000 B", "9013 B", "").contains("buffer: at least one packet of 9014 B"));
+    assert!(
+        e("9000 B", "9014 B", "policer = { rate = \"1 Mbit/s\", burst = \"9013 B\" }")
+            .contains("burst: one packet of 9014 B")
+    );
 }
 
 #[test]
