@@ -229,6 +229,28 @@ stop = "2500 ms"
     assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
 }
 
+/// Each page on three connections of its own, one after the other: a handshake and three objects in a row are four round trips.
+#[test]
+fn pages_are_loaded_on_several_connections() {
+    let Some(_alone) = is_root_or_skip("pages_are_loaded_on_several_connections") else { return };
+    let text = "name = \"pages\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
+        [[link]]\nbetween = [\"server\", \"client\"]\nrate = \"50 Mbit/s\"\ndelay = \"10 ms\"\n[[flow]]\nfrom = \"server\"\n\
+        to = \"client\"\n[[flow.train]]\ncount = 4\ngap = \"20 ms\"\n\
+        size = { objects = 9, each = { uniform = [\"1 kB\", \"40 kB\"] }, connections = 3 }\n";
+    let scenario = Scenario::parse("t", text).unwrap();
+    let report = run(&scenario, &options());
+    let mut plan = Plan::new(scenario.seed, 0);
+    let planned = std::iter::from_fn(|| plan.next(&scenario.flows[0])).filter_map(|p| p.size_bytes);
+    let flow = &report.flows[0];
+    assert!(report.is_complete() && flow.completion_s.is_some(), "{report}");
+    assert_eq!(flow.pages.iter().map(|page| page.bytes).collect::<Vec<_>>(), planned.collect::<Vec<_>>());
+    assert!(flow.pages.iter().all(|page| page.objects == 9 && page.load_s >= 0.08), "{report}");
+    let pauses = flow.pages.windows(2).map(|pair| pair[1].begun_s - pair[0].begun_s - pair[0].load_s);
+    assert!(pauses.into_iter().all(|pause_s| pause_s >= 0.02 - 1e-6), "{report}");
+    assert_eq!(flow.bytes, flow.pages.iter().map(|page| page.bytes).sum::<u64>());
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
+}
+
 #[test]
 fn a_stopped_run_ends_early_and_reports_it() {
     let Some(_alone) = is_root_or_skip("a_stopped_run_ends_early_and_reports_it") else { return };

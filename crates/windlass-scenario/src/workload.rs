@@ -38,8 +38,8 @@ pub(crate) struct RawFlow {
     receive_window_max: Option<Bytes>,
     #[serde(default, deserialize_with = "unitless::whole_within::<0, 7, _>")]
     priority: Option<u32>,
-    #[serde(default, deserialize_with = "unitless::word")]
-    connections: Connections,
+    #[serde(default, deserialize_with = "unitless::some_word")]
+    connections: Option<Connections>,
     #[serde(default, deserialize_with = "unitless::word")]
     application: Application,
 }
@@ -136,6 +136,7 @@ impl RawFlow {
             return Err(own(format!("count = {count}: more than {FLOWS_MOST} flows in all; take fewer")));
         }
         let trains = self.trains(around)?;
+        let connections = self.connections_of(&trains).map_err(own)?;
         let places: BTreeMap<&str, usize> = receivers.iter().copied().zip(0..).collect();
         for from in senders {
             let own_place = places.get(from).copied();
@@ -148,7 +149,7 @@ impl RawFlow {
                 if !around.is_connected(from, to) {
                     return Err(own(format!("to: no path of links from \"{from}\" to \"{to}\"")));
                 }
-                let is_each = self.connections == Connections::PerResponse && receivers.len() > 1;
+                let is_each = connections == Connections::PerResponse && receivers.len() > 1;
                 flows.push(Flow {
                     from: from.into(),
                     to: to.into(),
@@ -162,7 +163,7 @@ impl RawFlow {
                     weight: self.weight,
                     receive_window_max: self.receive_window_max,
                     priority: self.priority.unwrap_or(0) as u8,
-                    connections: self.connections,
+                    connections,
                     application: self.application,
                     trains: trains.clone(),
                 });
@@ -220,6 +221,26 @@ impl RawFlow {
         }
     }
 
+    /// How many connections it makes. Pages have some of their own each, and are fetched over HTTP.
+    fn connections_of(&self, trains: &[Train]) -> Result<Connections, String> {
+        let pages = trains.iter().filter(|train| matches!(train.size, Size::Page(_))).count();
+        if pages == 0 {
+            return Ok(self.connections.unwrap_or_default());
+        }
+        if pages < trains.len() {
+            return Err("size: a flow has either pages or other responses; make two flows of it".into());
+        }
+        if self.connections.is_some() {
+            return Err(
+                "connections: each page has its own, at most as many as its size names; leave it out".into(),
+            );
+        }
+        match self.application {
+            Application::Http => Ok(Connections::PerResponse),
+            _ => Err("application: pages are fetched over HTTP; leave it out".into()),
+        }
+    }
+
     /// Datagrams have neither connections nor an end that depends on what arrives.
     fn check_datagrams(&self) -> Result<(), String> {
         let is_sized = |size: &Size| matches!(size, Size::Bytes(_) | Size::CdfFile(_) | Size::RestOf(_));
@@ -229,7 +250,7 @@ impl RawFlow {
                 "size: datagrams are sent at a rate; give a train a size, and rate, load or interval".into(),
             );
         }
-        if self.connections == Connections::PerResponse {
+        if self.connections == Some(Connections::PerResponse) {
             return Err("connections: datagrams have none; leave it out".into());
         }
         match self.group {

@@ -9,7 +9,9 @@ use crate::{
     tcp::{Config, SEGMENT_BYTES, WRITE_BYTES},
 };
 use std::{fs, num::NonZeroU64};
-use windlass_scenario::{Application, Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
+use windlass_scenario::{
+    Application, Buffer, Bytes, Connections, Dist, Flow, Response, Scenario, Size, Train,
+};
 
 /// A packet in a link model's queue: its departure and its length.
 const QUEUED_BYTES: u64 = 16;
@@ -83,12 +85,16 @@ fn connections(flow: &Flow, scenario: &Scenario) -> u64 {
     }
     // requested by the clock, all may wait; one after the other, only those last over have a place, each of which
     // took two round trips at least, with its connection's
+    let of_each = |train: &Train| match &train.size {
+        Size::Page(page) => page.objects_most().min(page.connections.into()),
+        _ => 1,
+    };
     let at_once = |train: &Train| match train.interval {
         Some(_) => responses(train, duration_s(train, flow, scenario), 0.0),
         None => responses(train, LINGER_NS as f64 * 1e-9, 4.0 * least_delay_s(scenario)),
     };
     // the flow's own has a place besides, though nothing uses it
-    flow.trains.iter().map(at_once).fold(1, u64::saturating_add)
+    flow.trains.iter().map(|train| at_once(train).saturating_mul(of_each(train))).fold(1, u64::saturating_add)
 }
 
 /// The most responses of a flow in a whole run.
@@ -151,13 +157,17 @@ fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
 /// A random length without a bound is as good as never so many times its mean.
 const MEANS_MOST: u64 = 64;
 
+fn longest_bytes(size: &Dist<Bytes>) -> u64 {
+    let longest = size.most().map(Bytes::count);
+    longest.unwrap_or(size.mean().count().saturating_mul(MEANS_MOST))
+}
+
 /// The longest response of a train; none: there is no bound.
 fn size_bytes(train: &Train) -> Option<u64> {
     match &train.size {
-        Size::Bytes(size) => {
-            let longest = size.most().map(Bytes::count);
-            Some(longest.unwrap_or(size.mean().count().saturating_mul(MEANS_MOST)))
-        }
+        Size::Bytes(size) => Some(longest_bytes(size)),
+        // on each connection of a page one object is on its way
+        Size::Page(page) => Some(longest_bytes(page.each())),
         Size::RestOf(size) => Some(size.count()),
         Size::Unlimited | Size::CdfFile(_) => None,
     }

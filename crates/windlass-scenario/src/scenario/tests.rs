@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Buffer, Bytes, Per};
+use crate::{Buffer, Bytes, Connections, Dist, Per, Schedule};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -300,6 +300,42 @@ fn an_mtu_makes_full_packets_larger() {
         e("9000 B", "9014 B", "policer = { rate = \"1 Mbit/s\", burst = \"9013 B\" }")
             .contains("burst: one packet of 9014 B")
     );
+}
+
+#[test]
+fn a_page_has_objects_and_connections_of_its_own() {
+    let page = "{ objects = { uniform = [20, 60] }, each = \"20 kB\", connections = 4 }";
+    let of = |keys: &str| Scenario::parse("s.toml", &GOOD.replace("size = \"10 MB\"", keys));
+    let pages = format!("[[flow.train]]\ncount = 3\nload = \"1 Mbit/s\"\nsize = {page}");
+    for keys in [format!("size = {page}"), pages.clone()] {
+        let scenario = of(&keys).unwrap_or_else(|e| panic!("{e}"));
+        assert!(scenario.flows[0].loads_pages() && scenario.flows[0].connections == Connections::PerResponse);
+    }
+    // 40 objects of 20 kB in the mean
+    let loaded = of(&pages).unwrap();
+    assert_eq!(loaded.flows[0].trains[0].interval, Some(Dist::Exponential(Span(6.4))));
+    let mut schedule = Schedule::new(1, 0);
+    schedule.start(&loaded.flows[0], 0);
+    let due = schedule.take_due_page(&loaded.flows[0], 86_400_000_000_000).unwrap();
+    assert!((20..=60).contains(&due.objects.len()) && due.connections == 4, "{due:?}");
+    let e = |keys: &str| of(keys).unwrap_err().what;
+    assert!(
+        e(&format!("{pages}\n[[flow.train]]\ncount = 1\nsize = \"1 kB\""))
+            .starts_with("size: a flow has either pages")
+    );
+    assert!(
+        e(&format!("connections = \"persistent\"\nsize = {page}"))
+            .starts_with("connections: each page has its own")
+    );
+    for application in ["push", "upload", "udp"] {
+        let e = e(&format!("application = \"{application}\"\nsize = {page}"));
+        assert!(e.contains("leave it out") || e.starts_with("size: datagrams"), "{e}");
+    }
+    assert!(e("size = { objects = 0, each = \"20 kB\" }").starts_with("size: objects: at least 1"));
+    assert!(
+        e("size = { objects = 4, each = { cdf_file = \"none.cdf\" } }").contains("none.cdf cannot be read")
+    );
+    assert!(e("size = { objects = 4, each = \"101 GB\" }").starts_with("size: at most"));
 }
 
 #[test]
