@@ -2,6 +2,7 @@
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
 mod box_error;
+mod capture;
 mod cdf_file;
 mod discipline;
 mod dist;
