@@ -40,6 +40,7 @@ mod sweep_plan;
 mod table;
 #[cfg(feature = "lab")]
 mod trace_plots;
+#[cfg(feature = "lab")]
 mod transparency;
 mod vary;
 mod wan;
@@ -65,4 +66,5 @@ pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
 #[cfg(feature = "lab")]
 pub use trace_plots::draw_trace;
+#[cfg(feature = "lab")]
 pub use transparency::{NAME as TRANSPARENCY, TITLE as TRANSPARENCY_TITLE, Untold, transparency, untold_in};
