@@ -137,11 +137,12 @@ fn check_workload(flow: &Flow) -> Result<(), (&'static str, String)> {
     }
     let has_intervals = flow.trains.iter().any(|t| t.interval.is_some());
     if flow.connections == Connections::PerResponse && has_intervals {
-        let what = format!(
-            "flow {}: interval: with a connection for each response, the testbed has one at a time: give a gap, or run \
-             it with --on sim",
-            flow.name()
-        );
+        let of_what = if flow.loads_pages() {
+            "the testbed loads one page at a time"
+        } else {
+            "with a connection for each response, the testbed has one at a time"
+        };
+        let what = format!("flow {}: interval: {of_what}: give a gap, or run it with --on sim", flow.name());
         return Err(("interval", what));
     }
     Ok(())

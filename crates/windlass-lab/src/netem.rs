@@ -13,7 +13,7 @@ const UNDER_WAY_PACKETS: &str = "1000000";
 const UNLIMITED_BYTES: u64 = 1 << 30;
 /// What tbf may send at once: what is due within the latency of a timer, and never less than two packets.
 const BURST_S: f64 = 100e-6;
-const BURST_LEAST_BYTES: u64 = 2 * 1514;
+const BURST_LEAST_PACKETS: u64 = 2;
 
 /// Whether netem can play all links of the scenario; else which it cannot, and the cure.
 pub(crate) fn check(scenario: &Scenario) -> Result<()> {
@@ -96,7 +96,7 @@ fn qdiscs(port: &Link, backward: bool) -> Vec<(&'static str, String)> {
     }
     let mut all = vec![("netem", netem)];
     if let Some(rate) = port.rate {
-        let burst = ((rate.0 / 8.0 * BURST_S) as u64).max(BURST_LEAST_BYTES);
+        let burst = ((rate.0 / 8.0 * BURST_S) as u64).max(BURST_LEAST_PACKETS * port.packet_bytes);
         let buffer = port.buffer.map(|b| port.resolve(b));
         let limit = if let Some(Buffer::Bytes(n)) = buffer { n } else { UNLIMITED_BYTES };
         all.push(("tbf", format!("parent 1:1 handle 2: tbf rate {}bit burst {burst} limit {limit}", rate.0)));

@@ -1,5 +1,7 @@
 //! Plays a flow of several responses against a real server: one connection on which they are requested, or one for each.
 
+mod pages;
+
 use crate::{files, netns::Netns, stop::check_stopped};
 use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
@@ -16,7 +18,9 @@ use std::{
     sync::atomic::AtomicBool,
     time::Instant,
 };
-use windlass_scenario::{Connections, Flow, FlowReport, Response, ResponseTimes, Schedule, Size};
+use windlass_scenario::{
+    Bytes, Connections, Dist, Flow, FlowReport, Response, ResponseTimes, Schedule, Size,
+};
 
 const PORT: u16 = 80;
 /// How often a silent flow looks whether the run has been stopped.
@@ -54,11 +58,16 @@ pub fn file_for(flow: &Flow, cancel: Option<&AtomicBool>) -> Result<String> {
         return files::endless();
     }
     let most = flow.trains.iter().map(|train| match &train.size {
-        Size::Bytes(dist) => dist.most().map_or(dist.mean_if_unbounded().0 * EXPONENTIAL_MOST, |m| m.0),
+        Size::Bytes(dist) => longest_bytes(dist),
         Size::RestOf(total) => total.0,
+        Size::Page(page) => longest_bytes(page.each()),
         Size::Unlimited | Size::CdfFile(_) => 0.0,
     });
     files::file_unless((most.fold(1.0, f64::max) as u64).next_power_of_two(), cancel)
+}
+
+fn longest_bytes(dist: &Dist<Bytes>) -> f64 {
+    dist.most().map_or(dist.mean_if_unbounded().0 * EXPONENTIAL_MOST, |m| m.0)
 }
 
 /// A response that was requested.
@@ -139,22 +148,18 @@ impl<'a> Player<'a> {
         self.schedule.start(self.flow, started_ns);
         let first_due_ns = self.schedule.first_due_ns();
         self.report.first_due_s = first_due_ns.map(|due_ns| due_ns.saturating_sub(started_ns) as f64 / 1e9);
+        if self.flow.loads_pages() {
+            return self.run_pages(started_ns);
+        }
         if self.flow.connections == Connections::Persistent {
             self.connection = self.connect()?;
         }
         let end_ns = self.end_ns();
         loop {
             let now_ns = self.now_ns();
-            let seconds = |ns: u64| ns.saturating_sub(started_ns) as f64 / 1e9;
             check_stopped(self.stage.cancel)?;
             if now_ns >= end_ns {
-                if self.flow.stop.is_none_or(|stop| now_ns < stop.ns()) && !self.flow.is_unlimited() {
-                    bail!("not finished when the run ended; {} bytes arrived", self.report.bytes);
-                }
-                self.report.is_open_ended = true;
-                self.report.is_cut = !self.flow.is_unlimited() && self.schedule.is_behind(end_ns);
-                self.report.goodput_bps = self.report.bytes as f64 * 8.0 / seconds(end_ns).max(1e-9);
-                return Ok(());
+                return self.cut(started_ns, now_ns, end_ns);
             }
             while let Some((at_ns, size_bytes)) = self.schedule.take_due(self.flow, now_ns) {
                 self.ask(Asked { at_ns, size_bytes })?;
@@ -169,12 +174,29 @@ impl<'a> Player<'a> {
             let is_over = self.read(started_ns)?;
             self.record(self.report.bytes - before_bytes);
             if is_over {
-                let completion_s = seconds(self.now_ns());
-                self.report.completion_s = Some(completion_s);
-                self.report.goodput_bps = self.report.bytes as f64 * 8.0 / completion_s.max(1e-9);
+                self.complete(started_ns);
                 return Ok(());
             }
         }
+    }
+
+    /// The flow's end has come, or that of the run: which is an error if there was more to come.
+    fn cut(&mut self, started_ns: u64, now_ns: u64, end_ns: u64) -> Result<()> {
+        if self.flow.stop.is_none_or(|stop| now_ns < stop.ns()) && !self.flow.is_unlimited() {
+            bail!("not finished when the run ended; {} bytes arrived", self.report.bytes);
+        }
+        self.report.is_open_ended = true;
+        self.report.is_cut = !self.flow.is_unlimited() && self.schedule.is_behind(end_ns);
+        let duration_s = end_ns.saturating_sub(started_ns) as f64 / 1e9;
+        self.report.goodput_bps = self.report.bytes as f64 * 8.0 / duration_s.max(1e-9);
+        Ok(())
+    }
+
+    /// All has arrived.
+    fn complete(&mut self, started_ns: u64) {
+        let completion_s = self.now_ns().saturating_sub(started_ns) as f64 / 1e9;
+        self.report.completion_s = Some(completion_s);
+        self.report.goodput_bps = self.report.bytes as f64 * 8.0 / completion_s.max(1e-9);
     }
 
     /// So much has just arrived.
@@ -192,9 +214,13 @@ impl<'a> Player<'a> {
         self.flow.stop.map_or(u64::MAX, |stop| stop.ns()).min(self.stage.limit_ns)
     }
 
-    /// None: the flow's end came before.
-    fn connect(&self) -> Result<Option<Connection>> {
-        let address = SocketAddr::new(self.stage.server.parse()?, PORT);
+    fn address(&self) -> Result<SocketAddr> {
+        Ok(SocketAddr::new(self.stage.server.parse()?, PORT))
+    }
+
+    /// A socket whose SYN has been sent.
+    fn begin_connection(&self) -> Result<Socket> {
+        let address = self.address()?;
         let begin = || -> Result<Socket> {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
             if let Some(max) = self.flow.receive_window_max {
@@ -206,18 +232,28 @@ impl<'a> Player<'a> {
                 _ => Ok(socket),
             }
         };
-        let socket = self.stage.client.enter(begin)?;
+        self.stage.client.enter(begin)
+    }
+
+    /// None: the flow's end came before.
+    fn connect(&self) -> Result<Option<Connection>> {
+        let socket = self.begin_connection()?;
         while !poll(socket.as_raw_fd(), libc::POLLOUT, self.look_ns(self.end_ns())) {
             check_stopped(self.stage.cancel)?;
             if self.now_ns() >= self.end_ns() {
                 return Ok(None);
             }
         }
-        socket.take_error()?.map_or(Ok(()), Err).context(address)?;
+        self.connected(socket).map(Some)
+    }
+
+    /// The connection of a socket that has one, or has failed to.
+    fn connected(&self, socket: Socket) -> Result<Connection> {
+        socket.take_error()?.map_or(Ok(()), Err).context(self.address()?)?;
         socket.set_nonblocking(false)?;
         socket.set_tcp_nodelay(true)?;
         let stream = socket.into();
-        Ok(Some(Connection { stream, asked: VecDeque::new(), head: Vec::new(), arrived: None }))
+        Ok(Connection { stream, asked: VecDeque::new(), head: Vec::new(), arrived: None })
     }
 
     fn ask(&mut self, asked: Asked) -> Result<()> {
@@ -225,14 +261,7 @@ impl<'a> Player<'a> {
             self.connection = self.connect()?;
         }
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        let range = match asked.size_bytes {
-            Some(bytes) => format!("Range: bytes=0-{}\r\n", bytes - 1),
-            None => String::new(),
-        };
-        let request = format!("GET /{} HTTP/1.1\r\nHost: w\r\n{range}\r\n", self.name);
-        connection.stream.write_all(request.as_bytes()).context("asking for a response")?;
-        connection.asked.push_back(asked);
-        Ok(())
+        connection.ask(self.name, asked)
     }
 
     /// How long to wait for what is due then: the run may be stopped meanwhile.
@@ -257,34 +286,19 @@ impl<'a> Player<'a> {
             let Some(connection) = &mut self.connection else {
                 bail!("the server sent more than was requested")
             };
-            let Some(asked) = connection.asked.front().copied() else {
-                bail!("the server sent what was not requested")
-            };
-            let Some(arrived) = connection.arrived else {
-                rest = connection.take_head(rest)?;
-                continue;
-            };
-            let left = asked.size_bytes.map_or(u64::MAX, |bytes| bytes - arrived);
-            let (own, behind) = rest.split_at(left.min(rest.len() as u64) as usize);
-            rest = behind;
-            self.report.checksum_ok &= asked.size_bytes.is_none() || is_part(&self.file, own, arrived)?;
-            self.report.bytes += own.len() as u64;
-            let arrived = arrived + own.len() as u64;
-            connection.arrived = Some(arrived);
-            if asked.size_bytes == Some(arrived) {
-                connection.arrived = None;
-                connection.asked.pop_front();
-                if self.flow.connections == Connections::PerResponse {
-                    self.connection = None;
-                }
-                self.report.responses.push(Response {
-                    asked_s: asked.at_ns as f64 / 1e9,
-                    took_s: now_ns.saturating_sub(asked.at_ns) as f64 / 1e9,
-                    bytes: arrived,
-                });
-                if self.schedule.on_response(self.flow, now_ns) {
-                    return Ok(true);
-                }
+            let (taken, whole) = connection.take(rest, &self.file, self.report)?;
+            rest = &rest[taken..];
+            let Some((asked, bytes)) = whole else { continue };
+            if self.flow.connections == Connections::PerResponse {
+                self.connection = None;
+            }
+            self.report.responses.push(Response {
+                asked_s: asked.at_ns as f64 / 1e9,
+                took_s: now_ns.saturating_sub(asked.at_ns) as f64 / 1e9,
+                bytes,
+            });
+            if self.schedule.on_response(self.flow, now_ns) {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -293,13 +307,17 @@ impl<'a> Player<'a> {
 
 /// Waits until that can be done with the descriptor, at most `ns`. Returns whether it can.
 fn poll(fd: RawFd, events: libc::c_short, ns: u64) -> bool {
-    let mut fd = libc::pollfd { fd, events, revents: 0 };
+    poll_any(&mut [libc::pollfd { fd, events, revents: 0 }], ns)
+}
+
+/// Waits until what is wanted can be done with one of the descriptors, at most `ns`. Returns whether it can.
+fn poll_any(fds: &mut [libc::pollfd], ns: u64) -> bool {
     let time = libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: one live pollfd and a live timespec; no signal mask.
-    let ready = unsafe { libc::ppoll(&mut fd, 1, &time, std::ptr::null()) };
+    // SAFETY: as many live pollfds and a live timespec; no signal mask.
+    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &time, std::ptr::null()) };
     // a signal is no error: the flow looks around and waits again
     ready > 0
 }
@@ -332,6 +350,47 @@ fn is_part(file: &File, bytes: &[u8], at: u64) -> Result<bool> {
 }
 
 impl Connection {
+    /// Requests the beginning of a file.
+    fn ask(&mut self, file: &str, asked: Asked) -> Result<()> {
+        let range = match asked.size_bytes {
+            Some(bytes) => format!("Range: bytes=0-{}\r\n", bytes - 1),
+            None => String::new(),
+        };
+        let request = format!("GET /{file} HTTP/1.1\r\nHost: w\r\n{range}\r\n");
+        self.stream.write_all(request.as_bytes()).context("asking for a response")?;
+        self.asked.push_back(asked);
+        Ok(())
+    }
+
+    /// Takes what belongs to the response in hand, compares it with `file`, and counts it. Returns how many bytes that were, and, if
+    /// the response is whole now, which it is and its payload.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        file: &File,
+        report: &mut FlowReport,
+    ) -> Result<(usize, Option<(Asked, u64)>)> {
+        let Some(asked) = self.asked.front().copied() else {
+            bail!("the server sent what was not requested")
+        };
+        let Some(before) = self.arrived else {
+            let behind = self.take_head(bytes)?.len();
+            return Ok((bytes.len() - behind, None));
+        };
+        let left = asked.size_bytes.map_or(u64::MAX, |bytes| bytes - before);
+        let own = &bytes[..left.min(bytes.len() as u64) as usize];
+        report.checksum_ok &= asked.size_bytes.is_none() || is_part(file, own, before)?;
+        report.bytes += own.len() as u64;
+        let arrived = before + own.len() as u64;
+        self.arrived = Some(arrived);
+        if asked.size_bytes != Some(arrived) {
+            return Ok((own.len(), None));
+        }
+        self.arrived = None;
+        self.asked.pop_front();
+        Ok((own.len(), Some((asked, arrived))))
+    }
+
     /// Takes what belongs to the head of a response; returns the rest.
     fn take_head<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8]> {
         for (at, byte) in bytes.iter().enumerate() {

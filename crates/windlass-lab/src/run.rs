@@ -25,7 +25,8 @@ use std::{
 };
 use windlass_agent::raise_limits;
 use windlass_scenario::{
-    Flow, FlowReport, Intervals, LinkReport, Mode, RunReport, Scenario, Windlass, box_error, mean_rtt_ms,
+    Flow, FlowReport, Intervals, LinkReport, Mode, RunReport, Scenario, Size, Train, Windlass, box_error,
+    mean_rtt_ms,
 };
 
 /// How to run.
@@ -100,8 +101,7 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let mut servers = Vec::new();
     for sender in &senders {
         check_stopped(cancel)?;
-        // one of a flow at a time
-        let connections = scenario.flows.iter().filter(|f| f.from == *sender).count();
+        let connections = scenario.flows.iter().filter(|f| f.from == *sender).map(connections_at_once).sum();
         servers.push(Server::start_in(topology.host(sender), connections, cgroups.get(*sender))?);
     }
     let coupling = coupled::start(scenario, &cgroups, &options.windlass, &topology)?;
@@ -156,6 +156,15 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         box_error,
         samples,
     })
+}
+
+/// How many connections of a flow are open at a time.
+fn connections_at_once(flow: &Flow) -> usize {
+    let of_train = |train: &Train| match &train.size {
+        Size::Page(page) => page.connections as usize,
+        _ => 1,
+    };
+    flow.trains.iter().map(of_train).max().unwrap_or(1)
 }
 
 /// Of flows some of which were over before others.

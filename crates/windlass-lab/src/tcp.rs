@@ -86,9 +86,16 @@ pub fn route_words(tcp: &Tcp) -> Vec<String> {
     words
 }
 
-/// What to report of each device; none: nothing.
-pub fn device_words(tcp: &Tcp) -> Option<[&'static str; 2]> {
-    (tcp.offload == Some(false)).then_some(["gso_max_segs", "1"])
+/// What to set each device to; empty: nothing.
+pub fn device_words(tcp: &Tcp) -> Vec<String> {
+    let mut words = Vec::new();
+    if tcp.mtu.is_some() {
+        words.extend(["mtu".into(), tcp.mtu_bytes().to_string()]);
+    }
+    if tcp.offload == Some(false) {
+        words.extend(["gso_max_segs".into(), "1".into()]);
+    }
+    words
 }
 
 #[cfg(test)]
@@ -112,7 +119,7 @@ mod tests {
     fn hosts_that_are_not_described_stay_as_they_are() {
         assert!(settings(&Tcp::default()).is_empty());
         assert!(route_words(&Tcp::default()).is_empty());
-        assert_eq!(device_words(&Tcp::default()), None);
+        assert!(device_words(&Tcp::default()).is_empty());
     }
 
     #[test]
@@ -130,8 +137,9 @@ mod tests {
             offload: Some(false),
             validate_window: None,
             new_reno: None,
+            mtu: Some(Bytes(9e3)),
         };
-        assert_eq!(device_words(&tcp), Some(["gso_max_segs", "1"]));
+        assert_eq!(device_words(&tcp).join(" "), "mtu 9000 gso_max_segs 1");
         assert_eq!(route_words(&tcp).join(" "), "rto_min 10ms initcwnd 2 quickack 1");
         let expected = [
             ("tcp_ecn", "1"),

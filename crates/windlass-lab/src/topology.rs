@@ -147,9 +147,7 @@ impl Topology {
             topology.route(&host.name, &algorithms, &tcp::route_words(&scenario.tcp))?;
             topology.set(&host.name, &tcp::settings(&scenario.tcp))?;
         }
-        if let Some(words) = tcp::device_words(&scenario.tcp) {
-            topology.set_devices(&words)?;
-        }
+        topology.set_devices(&tcp::device_words(&scenario.tcp))?;
         Ok(topology)
     }
 
@@ -203,10 +201,16 @@ impl Topology {
         Ok(self.emulated.iter().copied().zip(all).collect())
     }
 
-    fn set_devices(&self, words: &[&str]) -> Result<()> {
+    fn set_devices(&self, words: &[String]) -> Result<()> {
+        if words.is_empty() {
+            return Ok(());
+        }
         for (index, link) in self.links.iter().enumerate() {
             for (side, host) in link.between.iter().enumerate() {
-                self.hosts[host].run(&[&["ip", "link", "set", &device(index, side)], words].concat())?;
+                let device = device(index, side);
+                let words = words.iter().map(String::as_str);
+                let all: Vec<&str> = ["ip", "link", "set", &device].into_iter().chain(words).collect();
+                self.hosts[host].run(&all)?;
             }
         }
         Ok(())

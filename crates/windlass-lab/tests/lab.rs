@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 use windlass_lab::{Cgroup, Emulator, Family, RunOptions, RunReport, Server, clean_leftovers, files, netns};
-use windlass_scenario::{Flow, Plan, Scenario, Span};
+use windlass_scenario::{Bytes, Flow, Plan, Scenario, Span};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
 
@@ -116,6 +116,21 @@ fn ipv6_transfers_arrive_whole() {
     check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
 }
 
+/// Two megabytes are 224 segments of 8948 bytes. The queue is counted in such packets, and the cable has the MTU, too.
+#[test]
+fn jumbo_frames_arrive_whole() {
+    let Some(_alone) = is_root_or_skip("jumbo_frames_arrive_whole") else { return };
+    let mut jumbo = scenario("cubic", "2 MB");
+    jumbo.tcp.mtu = Some(Bytes(9000.0));
+    let report = run(&jumbo, &options());
+    assert!(report.is_complete(), "{report}");
+    let stats = &report.links[0].stats;
+    assert_eq!((stats.drops_device, stats.drops_refused, stats.drops_random), (0, 0, 0), "{stats:?}");
+    let most = 224 + report.sender_retrans_segs + 40;
+    assert!((224..most).contains(&stats.packets), "{stats:?}");
+    assert!(stats.queue_max_bytes > 9014, "{stats:?}");
+}
+
 /// Where the kernel has no netem, it reports so; the tests in a virtual machine run it where there is one.
 #[test]
 fn netem_carries_a_transfer_or_is_reported_missing() {
@@ -211,6 +226,28 @@ stop = "2500 ms"
     let last = &report.flows[2];
     assert!(last.is_open_ended && last.bytes > 1_000_000 && last.goodput_bps < 20e6, "{report}");
     assert!(report.is_complete(), "{report}");
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
+}
+
+/// Each page on three connections of its own, one after the other: a handshake and three objects in a row are four round trips.
+#[test]
+fn pages_are_loaded_on_several_connections() {
+    let Some(_alone) = is_root_or_skip("pages_are_loaded_on_several_connections") else { return };
+    let text = "name = \"pages\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
+        [[link]]\nbetween = [\"server\", \"client\"]\nrate = \"50 Mbit/s\"\ndelay = \"10 ms\"\n[[flow]]\nfrom = \"server\"\n\
+        to = \"client\"\n[[flow.train]]\ncount = 4\ngap = \"20 ms\"\n\
+        size = { objects = 9, each = { uniform = [\"1 kB\", \"40 kB\"] }, connections = 3 }\n";
+    let scenario = Scenario::parse("t", text).unwrap();
+    let report = run(&scenario, &options());
+    let mut plan = Plan::new(scenario.seed, 0);
+    let planned = std::iter::from_fn(|| plan.next(&scenario.flows[0])).filter_map(|p| p.size_bytes);
+    let flow = &report.flows[0];
+    assert!(report.is_complete() && flow.completion_s.is_some(), "{report}");
+    assert_eq!(flow.pages.iter().map(|page| page.bytes).collect::<Vec<_>>(), planned.collect::<Vec<_>>());
+    assert!(flow.pages.iter().all(|page| page.objects == 9 && page.load_s >= 0.08), "{report}");
+    let pauses = flow.pages.windows(2).map(|pair| pair[1].begun_s - pair[0].begun_s - pair[0].load_s);
+    assert!(pauses.into_iter().all(|pause_s| pause_s >= 0.02 - 1e-6), "{report}");
+    assert_eq!(flow.bytes, flow.pages.iter().map(|page| page.bytes).sum::<u64>());
     assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
 }
 

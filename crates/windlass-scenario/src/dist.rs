@@ -5,16 +5,22 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{self, MapAccess, Visitor},
+    de::{self, MapAccess, Unexpected, Visitor},
 };
 use std::{fmt, marker::PhantomData, str::FromStr};
 
 /// A quantity that people write with a unit.
 pub trait Quantity: Copy + FromStr<Err = String> + fmt::Display + PartialOrd {
+    /// What one is written as.
+    const WRITTEN: &str = "a value with its unit";
     /// The number, in the quantity's own unit.
     fn number(self) -> f64;
     /// The quantity of that number.
     fn of(number: f64) -> Self;
+    /// What is written as a whole number, without quotes; none: this quantity has a unit.
+    fn of_whole(_number: i64) -> Option<Self> {
+        None
+    }
 }
 
 impl Quantity for Bytes {
@@ -158,13 +164,17 @@ impl<'de, T: Quantity + Deserialize<'de>> Deserialize<'de> for Dist<T> {
             type Value = Dist<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str(
-                    "a value with its unit, or { uniform = [..] }, { exponential = .. } or { cdf = [..] }",
-                )
+                f.write_str(T::WRITTEN)?;
+                f.write_str(", or { uniform = [..] }, { exponential = .. } or { cdf = [..] }")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Dist<T>, E> {
                 text.parse().map(Dist::Constant).map_err(E::custom)
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Dist<T>, E> {
+                let value = T::of_whole(number);
+                value.map(Dist::Constant).ok_or_else(|| E::invalid_type(Unexpected::Signed(number), &self))
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Dist<T>, M::Error> {

@@ -1,8 +1,8 @@
 //! Flows: which host sends what to which, and when. A flow is a connection on which responses follow each other, or a
 //! connection for each response. What is random about it is drawn here, so that all homes send the same.
 
-use crate::{Bytes, Dist, Fraction, Rate, Span, cdf_file, scenario::MAX_TIME, unitless};
-use rand::SeedableRng;
+use crate::{Bytes, Dist, Fraction, Page, Rate, Span, cdf_file, scenario::MAX_TIME, unitless};
+use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::Path;
@@ -45,16 +45,22 @@ pub enum Size {
     Unlimited,
     /// By the distribution in a file: { cdf_file = "websearch.cdf" }. A scenario that has been read has `Bytes` instead.
     CdfFile(String),
+    /// It is a page of several objects: { objects = 40, each = "20 kB" }.
+    Page(Page),
 }
 
 impl Size {
     /// Reads the file of a distribution, whose name counts from `folder`. An error begins with the key.
     pub(crate) fn load(&mut self, folder: &Path) -> Result<(), String> {
-        if let Size::CdfFile(file) = self {
-            *self =
-                Size::Bytes(cdf_file::load(folder, file).map_err(|what| format!("size: cdf_file: {what}"))?);
+        match self {
+            Size::CdfFile(file) => {
+                let dist = cdf_file::load(folder, file).map_err(|what| format!("size: cdf_file: {what}"))?;
+                *self = Size::Bytes(dist);
+                Ok(())
+            }
+            Size::Page(page) => page.each.load(folder),
+            Size::Bytes(_) | Size::RestOf(_) | Size::Unlimited => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -71,6 +77,9 @@ impl<'de> Deserialize<'de> for Size {
                 Some(file) => Ok(Size::CdfFile(file.into())),
                 None => Err(wrong("cdf_file stands alone, with a name: { cdf_file = \"sizes.cdf\" }".into())),
             };
+        }
+        if value.get("objects").is_some() {
+            return Page::deserialize(value).map(Size::Page).map_err(|e| wrong(e.message().to_string()));
         }
         match value.get("rest_of") {
             Some(_) if value.as_table().is_some_and(|t| t.len() > 1) => {
@@ -214,6 +223,11 @@ impl Flow {
         self.trains.iter().any(|t| t.size == Size::Unlimited)
     }
 
+    /// Whether it loads pages.
+    pub fn loads_pages(&self) -> bool {
+        self.trains.iter().any(|t| matches!(t.size, Size::Page(_)))
+    }
+
     /// What is fetched, if the flow is one response of a fixed size, requested at once.
     pub fn single_size(&self) -> Option<u64> {
         match self.trains.as_slice() {
@@ -264,8 +278,12 @@ impl Train {
         if self.load.is_some() && self.rate.is_some() {
             return wrong("random intervals; rate has even ones: leave one of them out".into());
         }
-        let Size::Bytes(size) = &self.size else {
-            return wrong("it needs a size in the mean; give a value or a distribution".into());
+        let mean = match &self.size {
+            Size::Bytes(size) => size.mean(),
+            Size::Page(page) => page.mean(),
+            Size::RestOf(_) | Size::Unlimited | Size::CdfFile(_) => {
+                return wrong("it needs a size in the mean; give a value or a distribution".into());
+            }
         };
         let rate = match load {
             Load::Rate(rate) => rate,
@@ -274,7 +292,7 @@ impl Train {
         if rate.0 <= 0.0 {
             return wrong("more than 0".into());
         }
-        let mean = Span(size.mean().0 * 8.0 / rate.0);
+        let mean = Span(mean.0 * 8.0 / rate.0);
         self.interval =
             Some(if self.load.is_some() { Dist::Exponential(mean) } else { Dist::Constant(mean) });
         Ok(())
@@ -321,17 +339,18 @@ impl Train {
                 "size: nothing can follow what is unlimited; give it count = 1, as the last train".into()
             );
         }
+        if let Size::Page(page) = &self.size {
+            page.check().map_err(|what| format!("size: {what}"))?;
+        }
         let bytes = match &self.size {
+            Size::Page(page) => Some((page.each().least(), page.each().most())),
             Size::Bytes(dist) => Some((dist.least(), dist.most())),
             Size::RestOf(total) => Some((*total, Some(*total))),
             Size::Unlimited | Size::CdfFile(_) => None,
         };
         match bytes {
-            Some((least, _))
-                if least.count() == 0 && !matches!(self.size, Size::Bytes(Dist::Exponential(_))) =>
-            {
-                Err("size: at least 1 B".into())
-            }
+            // what is drawn from 0 on is 1 B at least
+            Some((least, Some(_))) if least.count() == 0 => Err("size: at least 1 B".into()),
             Some((_, most)) if most.is_some_and(|m| m.0 > MAX_SIZE_BYTES) => {
                 Err(format!("size: at most {}", Bytes(MAX_SIZE_BYTES)))
             }
@@ -362,6 +381,8 @@ pub struct Planned {
     pub not_before_ns: u64,
     /// If that is not before this, its train is over; none: no matter.
     pub until_ns: Option<u64>,
+    /// Of a page, its train and the seed of its objects, whose lengths add up to `size_bytes`; none: it is one response.
+    pub page: Option<(u32, u64)>,
 }
 
 /// Draws the responses of a flow, one after the other.
@@ -394,7 +415,13 @@ impl Plan {
         };
         let is_first = self.drawn == 0;
         self.drawn += 1;
+        let mut page = None;
         let size_bytes = match &train.size {
+            Size::Page(objects) => {
+                let seed = self.rng.next_u64();
+                page = Some((self.train, seed));
+                Some(objects.draw(seed).iter().sum())
+            }
             // less than a byte is no response
             Size::Bytes(dist) => Some(dist.draw(&mut self.rng).count().max(1)),
             Size::RestOf(total) => Some(total.count() - self.total_bytes),
@@ -412,7 +439,7 @@ impl Plan {
             (false, None, None) => After::Response(0),
         };
         let not_before_ns = train.start.filter(|_| is_first).map_or(0, Span::ns);
-        Some(Planned { size_bytes, after, not_before_ns, until_ns: train.until.map(Span::ns) })
+        Some(Planned { size_bytes, after, not_before_ns, until_ns: train.until.map(Span::ns), page })
     }
 
     /// Leaves the rest of the train out, `next` first, which was drawn but will not be requested.
@@ -451,8 +478,13 @@ mod tests {
     #[test]
     fn a_transfer_is_one_response() {
         let flow = Flow::transfer("a", "b", Bytes(1000.0));
-        let only =
-            Planned { size_bytes: Some(1000), after: After::Response(0), not_before_ns: 0, until_ns: None };
+        let only = Planned {
+            size_bytes: Some(1000),
+            after: After::Response(0),
+            not_before_ns: 0,
+            until_ns: None,
+            page: None,
+        };
         assert_eq!(all(&flow, 1), [only]);
         assert_eq!(flow.single_size(), Some(1000));
     }

@@ -40,8 +40,6 @@ pub struct RateStep {
 
 /// The same as for `rate` of links.
 const RATES_BPS: RangeInclusive<f64> = 1e4..=1e13;
-/// One packet.
-const BURST_LEAST_BYTES: f64 = 1514.0;
 
 /// Whether a link can have such impairments; an error begins with the key.
 pub(crate) fn check(link: &Link) -> Result<(), String> {
@@ -49,8 +47,8 @@ pub(crate) fn check(link: &Link) -> Result<(), String> {
         if !RATES_BPS.contains(&policer.rate.0) {
             return Err("policer.rate: 10 kbit/s to 10000 Gbit/s".into());
         }
-        if !(BURST_LEAST_BYTES..=1e12).contains(&policer.burst.0) {
-            return Err("policer.burst: one packet of 1514 B to 1000 GB".into());
+        if !(link.packet_bytes as f64..=1e12).contains(&policer.burst.0) {
+            return Err(format!("policer.burst: one packet of {} B to 1000 GB", link.packet_bytes));
         }
     }
     for Outage { from, to } in &link.outages {

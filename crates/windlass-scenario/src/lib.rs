@@ -2,6 +2,7 @@
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
 mod box_error;
+mod capture;
 mod cdf_file;
 mod discipline;
 mod dist;
@@ -16,6 +17,7 @@ mod link;
 mod location;
 mod net;
 mod net_builder;
+mod page;
 mod pair;
 mod parameters;
 mod printable;
@@ -47,13 +49,16 @@ pub use keys::{FoundKey, find_key, joined, with_key};
 pub use link::{LATE_US, LinkModel, LinkStats, Queued, Verdict, times};
 pub use location::{Location, Refusal, ScenarioFile};
 pub use net::{Buffer, GilbertElliott, Host, Link, Ports, Switch};
+pub use page::{Count, Page};
 pub use parameters::Parameters;
 pub use printable::{Printable, printable_message, printable_path};
 pub use rate_trace::RateTrace;
-pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, jain, late_us};
+pub use report::{
+    FlowReport, Intervals, LinkReport, PageLoad, Response, ResponseTimes, RunReport, jain, late_us,
+};
 pub use rtt::mean_rtt_ms;
 pub use scenario::{Mode, Scenario, ScenarioError, Windlass};
-pub use schedule::Schedule;
+pub use schedule::{DuePage, Schedule};
 pub use tunables::{Tunables, range as tunable_range, text as tunable_text};
 pub use units::{Bytes, Fraction, Rate, Span, in_base_unit, split};
 pub use workload::{Ecn, Tcp};

@@ -71,6 +71,14 @@ pub struct Link {
     /// When the rate changes, in both directions.
     #[serde(default)]
     pub rate_steps: Vec<RateStep>,
+    /// A full packet of the scenario's hosts, link-layer header included: [`crate::Tcp::packet_bytes`].
+    #[serde(skip, default = "full_packet")]
+    pub packet_bytes: u64,
+}
+
+/// A full packet of hosts without an `mtu`, with its Ethernet header.
+fn full_packet() -> u64 {
+    PACKET_BYTES
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -108,7 +116,7 @@ pub struct Ports {
 
 impl Ports {
     /// Limits that a switch can have by itself; whether there is a BDP is checked with each link.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self, packet_bytes: u64) -> Result<(), String> {
         if matches!(self.shared_buffer, Some(Buffer::Bdp(_))) {
             return Err(
                 "shared_buffer: a switch has no bandwidth-delay product; give bytes or packets".into()
@@ -122,7 +130,7 @@ impl Ports {
             );
         }
         let all = [("shared_buffer", shared_buffer), ("port_buffer", port_buffer), ("ecn", ecn)];
-        all.into_iter().try_for_each(|(key, buffer)| check_length(key, buffer))
+        all.into_iter().try_for_each(|(key, buffer)| check_length(key, buffer, packet_bytes))
     }
 }
 
@@ -254,6 +262,7 @@ impl Link {
             policer: None,
             outages: Vec::new(),
             rate_steps: Vec::new(),
+            packet_bytes: PACKET_BYTES,
         }
     }
 
@@ -300,19 +309,19 @@ impl Link {
     /// is less. Real hosts are never as even as integers: without it, flows on equal paths stay in step, and the same one finds the
     /// full buffer each time (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
     pub fn host_jitter(&self) -> Span {
-        let packet_s = self.rate.map_or(f64::INFINITY, |rate| PACKET_BYTES as f64 * 8.0 / rate.0);
+        let packet_s = self.rate.map_or(f64::INFINITY, |rate| self.packet_bytes as f64 * 8.0 / rate.0);
         Span(HOST_JITTER.0.min(packet_s))
     }
 
     /// A buffer of this link in bytes or packets; a BDP needs a rate and a delay, which check() has made sure of.
     pub fn resolve(&self, buffer: Buffer) -> Buffer {
         // drop-tail of less than ten packets cannot carry an initial window
-        self.resolve_from(buffer, 10 * PACKET_BYTES)
+        self.resolve_from(buffer, 10 * self.packet_bytes)
     }
 
     /// The same of the length of queue from which it marks.
     pub fn resolve_ecn(&self, ecn: Buffer) -> Buffer {
-        self.resolve_from(ecn, PACKET_BYTES)
+        self.resolve_from(ecn, self.packet_bytes)
     }
 
     fn resolve_from(&self, length: Buffer, least_bytes: u64) -> Buffer {
@@ -349,14 +358,16 @@ impl Link {
     }
 }
 
-/// A full one, with its Ethernet header.
-const PACKET_BYTES: u64 = 1514;
+/// A full packet of 1500 bytes, with its Ethernet header.
+pub(crate) const PACKET_BYTES: u64 = 1514;
 
-/// A length of queue by itself.
-pub(crate) fn check_length(key: &str, buffer: Option<Buffer>) -> Result<(), String> {
+/// A length of queue by itself, where a full packet has `packet_bytes`.
+pub(crate) fn check_length(key: &str, buffer: Option<Buffer>, packet_bytes: u64) -> Result<(), String> {
     match buffer {
         Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => Err(format!("{key}: more than 0 BDP")),
-        Some(Buffer::Bytes(n)) if n < PACKET_BYTES => Err(format!("{key}: at least one packet of 1514 B")),
+        Some(Buffer::Bytes(n)) if n < packet_bytes => {
+            Err(format!("{key}: at least one packet of {packet_bytes} B"))
+        }
         Some(Buffer::Packets(0)) => Err(format!("{key}: at least 1 packet")),
         _ => Ok(()),
     }

@@ -31,19 +31,32 @@ pub(crate) fn known(names: &BTreeMap<String, usize>, key: &str, name: &str) -> R
 }
 
 /// Hosts, switches and links while they are read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NetBuilder {
     /// Numbers of the hosts.
     pub names: BTreeMap<String, usize>,
     pub hosts: Vec<Host>,
     pub switches: Vec<Switch>,
     pub links: Vec<Link>,
+    /// A full packet of the hosts, link-layer header included.
+    packet_bytes: u64,
 }
 
 impl NetBuilder {
+    /// No network yet, for hosts whose full packets have `packet_bytes`, link-layer header included.
+    pub fn new(packet_bytes: u64) -> NetBuilder {
+        NetBuilder {
+            names: BTreeMap::new(),
+            hosts: Vec::new(),
+            switches: Vec::new(),
+            links: Vec::new(),
+            packet_bytes,
+        }
+    }
+
     /// Adds a whole network.
     pub fn lay_out(&mut self, topology: &RawTopology) -> Result<(), String> {
-        let plan = topology.plan()?;
+        let plan = topology.plan(self.packet_bytes)?;
         plan.hosts.into_iter().try_for_each(|name| self.add_host(name))?;
         for switch in plan.switches {
             self.add_host(switch.name.clone())?;
@@ -66,7 +79,7 @@ impl NetBuilder {
 
     pub fn add_switch(&mut self, switch: RawSwitch) -> Result<(), String> {
         self.add_host(switch.name.clone())?;
-        self.switches.push(switch.into_switch()?);
+        self.switches.push(switch.into_switch(self.packet_bytes)?);
         Ok(())
     }
 
@@ -75,7 +88,8 @@ impl NetBuilder {
         links.into_iter().try_for_each(|link| self.add_link(link))
     }
 
-    fn add_link(&mut self, link: Link) -> Result<(), String> {
+    fn add_link(&mut self, mut link: Link) -> Result<(), String> {
+        link.packet_bytes = self.packet_bytes;
         check_link(&link, &|key, name| known(&self.names, key, name))?;
         let is_without_bdp = link.rate.is_some() && link.delay.0 <= 0.0;
         for switch in self.switches.iter().filter(|s| is_without_bdp && link.between.contains(&s.name)) {
@@ -206,7 +220,7 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
 
 /// A length of queue on a link.
 pub(crate) fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), String> {
-    check_length(key, buffer)?;
+    check_length(key, buffer, link.packet_bytes)?;
     match buffer {
         Some(Buffer::Bdp(_)) if link.rate.is_none() || link.delay.0 <= 0.0 => {
             Err(format!("{key} in BDP needs a rate and a delay; give both, or bytes or packets"))

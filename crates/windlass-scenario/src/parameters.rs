@@ -131,6 +131,17 @@ impl Parameters {
         wl_alg_params { tunables: self.tunables.of(algorithm), ..self.of_any() }
     }
 
+    /// The same where a full packet has `packet_bytes`, link-layer header included: a buffer in packets becomes one in bytes.
+    pub(crate) fn with_packets_of(self, packet_bytes: u64) -> Parameters {
+        let buffer = match self.buffer {
+            Some(Buffer::Packets(n)) if packet_bytes != PACKET_BYTES => {
+                Some(Buffer::Bytes(n.saturating_mul(packet_bytes)))
+            }
+            other => other,
+        };
+        Parameters { buffer, ..self }
+    }
+
     /// What all algorithms are given: all but constants.
     pub fn of_any(&self) -> wl_alg_params {
         let synchronous = if self.random_waits == Some(false) { abi::WL_ALG_SYNCHRONOUS } else { 0 };

@@ -54,7 +54,10 @@ pub struct FlowReport {
     /// How long its responses took, if it has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_times: Option<ResponseTimes>,
-    /// Its responses, as they arrived.
+    /// The pages that it has loaded, in the order in which that was done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pages: Vec<PageLoad>,
+    /// Its responses, as they arrived; its pages, if it loads such.
     #[serde(skip)]
     pub responses: Vec<Response>,
     /// Why it failed.
@@ -62,6 +65,19 @@ pub struct FlowReport {
 }
 
 impl FlowReport {
+    /// How long its pages took to load, a few one by one.
+    fn fmt_pages(&self, times: &ResponseTimes, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "    {} pages loaded: {}", times.count, times.summary())?;
+        if self.pages.len() > PAGES_SHOWN {
+            return Ok(());
+        }
+        for page in &self.pages {
+            let PageLoad { begun_s, load_s, objects, bytes } = page;
+            writeln!(f, "      at {begun_s:.3} s: {load_s:.3} s, {objects} objects, {bytes} B")?;
+        }
+        Ok(())
+    }
+
     /// Whether the scenario lets it begin: its start, if left to chance, may come after its stop.
     pub fn may_begin(&self) -> bool {
         self.stopped_s.is_none_or(|stopped_s| self.started_s < stopped_s)
@@ -81,6 +97,25 @@ pub struct Response {
     pub took_s: f64,
     /// Its payload.
     pub bytes: u64,
+}
+
+/// A page that was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PageLoad {
+    /// When it was due and its first SYN was sent, from the beginning of the run.
+    pub begun_s: f64,
+    /// From then to the last byte of its last object.
+    pub load_s: f64,
+    /// How many objects it has.
+    pub objects: u32,
+    /// Their payload.
+    pub bytes: u64,
+}
+
+impl From<PageLoad> for Response {
+    fn from(page: PageLoad) -> Response {
+        Response { asked_s: page.begun_s, took_s: page.load_s, bytes: page.bytes }
+    }
 }
 
 /// How long responses took.
@@ -239,6 +274,8 @@ pub fn jain(rates: impl IntoIterator<Item = f64>) -> Option<f64> {
 
 /// Of more flows, only their classes are shown.
 const FLOWS_SHOWN: usize = 20;
+/// More pages of a flow are not shown one by one.
+const PAGES_SHOWN: usize = 10;
 /// Of more links, only those that lost most, then those whose queues were longest.
 const LINKS_SHOWN: usize = 20;
 
@@ -259,6 +296,7 @@ impl RunReport {
             let rate = format!("{:.2} Mbit/s", flow.goodput_bps / 1e6);
             writeln!(f, "{:<24} {time:>10} {rate:>14} {sum:>9}", flow.name)?;
             match (&flow.response_times, flow.datagrams_sent) {
+                (Some(times), None) if !flow.pages.is_empty() => flow.fmt_pages(times, f)?,
                 (Some(times), None) => writeln!(f, "    {times}")?,
                 (Some(times), Some(sent)) => {
                     let (count, delays) = (times.count, times.summary());

@@ -1,6 +1,17 @@
 //! When a flow requests its responses, as it goes: what the plan contains, and what has happened so far.
 
-use crate::{After, Flow, Plan, Planned};
+use crate::{After, Flow, Plan, Planned, Size};
+
+/// A page that is to be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuePage {
+    /// When it was due.
+    pub due_ns: u64,
+    /// Lengths of its objects, in the order in which they are requested.
+    pub objects: Vec<u64>,
+    /// Most connections at a time.
+    pub connections: u32,
+}
 
 /// A flow's plan in the course of a run. Times are in ns from the beginning of the run.
 #[derive(Clone, Debug)]
@@ -63,6 +74,15 @@ impl Schedule {
         self.next = self.plan.next(flow);
         self.set_due(flow, now_ns);
         Some((due_ns, planned.size_bytes))
+    }
+
+    /// The page that is due by now: when it was due, the lengths of its objects, and how many connections it may have. Plans the one
+    /// after it.
+    pub fn take_due_page(&mut self, flow: &Flow, now_ns: u64) -> Option<DuePage> {
+        let (train, seed) = self.next?.page?;
+        let Size::Page(page) = &flow.trains[train as usize].size else { return None };
+        let (due_ns, _) = self.take_due(flow, now_ns)?;
+        Some(DuePage { due_ns, objects: page.draw(seed), connections: page.connections })
     }
 
     /// A response has arrived. Returns whether that was the last one.

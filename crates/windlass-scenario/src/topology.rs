@@ -34,10 +34,10 @@ pub(crate) struct RawSwitch {
 }
 
 impl RawSwitch {
-    pub fn into_switch(self) -> Result<Switch, String> {
+    pub fn into_switch(self, packet_bytes: u64) -> Result<Switch, String> {
         let RawSwitch { name, shared_buffer, port_buffer, ecn, discipline } = self;
         let ports = Ports { shared_buffer, port_buffer, ecn, discipline };
-        ports.check()?;
+        ports.check(packet_bytes)?;
         Ok(Switch { name, ports })
     }
 }
@@ -221,9 +221,9 @@ impl Plan {
 
 impl RawTopology {
     /// The hosts, switches and links, or which key is wrong.
-    pub fn plan(&self) -> Result<Plan, String> {
+    pub fn plan(&self, packet_bytes: u64) -> Result<Plan, String> {
         self.check_keys()?;
-        self.switch.check().map_err(|what| format!("switch: {what}"))?;
+        self.switch.check(packet_bytes).map_err(|what| format!("switch: {what}"))?;
         let mut plan = Plan { ports: self.switch, ..Plan::default() };
         match self.shape {
             Shape::Dumbbell => self.dumbbell(&mut plan)?,

@@ -2,6 +2,7 @@
 
 use crate::{
     Bytes, Dist, Flow, Group, Host, Link, Rate, Span, Switch,
+    capture::{self, Burst},
     flow::{Application, Connections, Load, Size, Train},
     group::check_membership,
     unitless,
@@ -21,6 +22,7 @@ pub(crate) struct RawFlow {
     #[serde(default = "one", deserialize_with = "unitless::whole")]
     count: i64,
     size: Option<Size>,
+    pcap: Option<String>,
     #[serde(default)]
     train: Vec<Spanned<Train>>,
     #[serde(default = "at_once")]
@@ -38,8 +40,8 @@ pub(crate) struct RawFlow {
     receive_window_max: Option<Bytes>,
     #[serde(default, deserialize_with = "unitless::whole_within::<0, 7, _>")]
     priority: Option<u32>,
-    #[serde(default, deserialize_with = "unitless::word")]
-    connections: Connections,
+    #[serde(default, deserialize_with = "unitless::some_word")]
+    connections: Option<Connections>,
     #[serde(default, deserialize_with = "unitless::word")]
     application: Application,
 }
@@ -131,11 +133,20 @@ impl RawFlow {
             senders.retain(|from| from != to);
         }
         self.check(around).map_err(own)?;
+        if let Some(file) = &self.pcap {
+            let replayed = self.replay(file, [&senders, &receivers], around);
+            flows.extend(replayed.map_err(|what| (None, format!("pcap: {what}")))?);
+            return match flows.len() {
+                0..=FLOWS_MOST => Ok(()),
+                _ => Err(own(format!("pcap: more than {FLOWS_MOST} flows in all; cut the capture"))),
+            };
+        }
         let count = self.count as usize;
         if flows.len() + senders.len() * count > FLOWS_MOST {
             return Err(own(format!("count = {count}: more than {FLOWS_MOST} flows in all; take fewer")));
         }
         let trains = self.trains(around)?;
+        let connections = self.connections_of(&trains).map_err(own)?;
         let places: BTreeMap<&str, usize> = receivers.iter().copied().zip(0..).collect();
         for from in senders {
             let own_place = places.get(from).copied();
@@ -148,23 +159,12 @@ impl RawFlow {
                 if !around.is_connected(from, to) {
                     return Err(own(format!("to: no path of links from \"{from}\" to \"{to}\"")));
                 }
-                let is_each = self.connections == Connections::PerResponse && receivers.len() > 1;
+                let is_each = connections == Connections::PerResponse && receivers.len() > 1;
                 flows.push(Flow {
-                    from: from.into(),
-                    to: to.into(),
                     to_each: is_each.then(|| self.to.clone()),
-                    start,
-                    stop: self.stop,
-                    algorithm: self.algorithm.clone(),
-                    class: self.class.clone(),
-                    tenant: self.tenant.clone(),
-                    group: self.group.clone(),
-                    weight: self.weight,
-                    receive_window_max: self.receive_window_max,
-                    priority: self.priority.unwrap_or(0) as u8,
-                    connections: self.connections,
-                    application: self.application,
+                    connections,
                     trains: trains.clone(),
+                    ..self.flow(from, to, start)
                 });
             }
         }
@@ -211,12 +211,126 @@ impl RawFlow {
         if self.receive_window_max.is_some_and(|w| !WINDOW_BYTES.contains(&w.0)) {
             return Err("receive_window_max: 4 KiB to 1 GB".into());
         }
+        if self.pcap.is_some() {
+            return self.check_replay();
+        }
         match (&self.size, self.train.is_empty()) {
-            (None, true) => Err("size: how much? Give a size, or [[flow.train]]s".into()),
+            (None, true) => Err("size: how much? Give a size, [[flow.train]]s, or a pcap".into()),
             (Some(_), false) => {
                 Err("size: a flow has either a size or trains; give each train its own".into())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What is in a capture is not to be said.
+    fn check_replay(&self) -> Result<(), String> {
+        let own = "the capture has its own; leave it out";
+        if self.size.is_some() || !self.train.is_empty() {
+            return Err(format!("size: {own}"));
+        }
+        if self.count != 1 {
+            return Err(format!("count: {own}"));
+        }
+        if self.connections.is_some() {
+            return Err("connections: each of the capture is one flow; leave it out".into());
+        }
+        if self.application == Application::Udp {
+            return Err("application: what is replayed are TCP connections; leave it out".into());
+        }
+        match self.start {
+            Dist::Constant(_) => Ok(()),
+            _ => Err("start: when the capture begins; give a time, as its flows have their own".into()),
+        }
+    }
+
+    /// The connections of a capture as flows between hosts of these rows, senders and receivers: each of its servers is one of the
+    /// senders, each of its clients one of the receivers, in the order in which they appear, and over again where the capture has
+    /// more. What a client has sent, if that is more than its server has, goes the other way.
+    fn replay(
+        &self,
+        file: &str,
+        [senders, receivers]: [&[&str]; 2],
+        around: &Surroundings,
+    ) -> Result<Vec<Flow>, String> {
+        let begin_ns = self.start.least().ns();
+        let mut flows = Vec::new();
+        for (transfer, number) in capture::load(around.folder, file)?.into_iter().zip(1..) {
+            let server = senders[transfer.server % senders.len()];
+            let client = receivers[transfer.client % receivers.len()];
+            let (from, to) = if transfer.is_upload { (client, server) } else { (server, client) };
+            if from == to {
+                return Err(format!(
+                    "connection {number} would be from \"{from}\" to itself; name other hosts"
+                ));
+            }
+            if !around.is_connected(from, to) {
+                return Err(format!("no path of links from \"{from}\" to \"{to}\" for connection {number}"));
+            }
+            let span = |ns: u64| Span((begin_ns + ns) as f64 / 1e9);
+            let last = transfer.bursts.last().map_or(transfer.began_ns, |burst| burst.at_ns);
+            if span(last) >= around.time_limit {
+                return Err(format!(
+                    "connection {number} sends at {}, and the run ends at {}; raise time_limit, or cut the capture",
+                    span(last),
+                    around.time_limit
+                ));
+            }
+            let start = span(transfer.began_ns);
+            if let Some(stop) = self.stop.filter(|stop| *stop <= start) {
+                return Err(format!("connection {number} begins at {start}; stop it later than at {stop}"));
+            }
+            let train = |burst: &Burst| Train {
+                start: Some(span(burst.at_ns)),
+                ..Train::once(Size::Bytes(Dist::Constant(Bytes(burst.bytes as f64))))
+            };
+            let trains: Vec<Train> = transfer.bursts.iter().map(train).collect();
+            for train in &trains {
+                train.check(false).map_err(|what| format!("connection {number}: {what}"))?;
+            }
+            flows.push(Flow { trains, ..self.flow(from, to, start) });
+        }
+        Ok(flows)
+    }
+
+    /// A flow between these hosts with nothing to send.
+    fn flow(&self, from: &str, to: &str, start: Span) -> Flow {
+        Flow {
+            from: from.into(),
+            to: to.into(),
+            to_each: None,
+            start,
+            stop: self.stop,
+            algorithm: self.algorithm.clone(),
+            class: self.class.clone(),
+            tenant: self.tenant.clone(),
+            group: self.group.clone(),
+            weight: self.weight,
+            receive_window_max: self.receive_window_max,
+            priority: self.priority.unwrap_or(0) as u8,
+            connections: Connections::default(),
+            application: self.application,
+            trains: Vec::new(),
+        }
+    }
+
+    /// How many connections it makes. Pages have some of their own each, and are fetched over HTTP.
+    fn connections_of(&self, trains: &[Train]) -> Result<Connections, String> {
+        let pages = trains.iter().filter(|train| matches!(train.size, Size::Page(_))).count();
+        if pages == 0 {
+            return Ok(self.connections.unwrap_or_default());
+        }
+        if pages < trains.len() {
+            return Err("size: a flow has either pages or other responses; make two flows of it".into());
+        }
+        if self.connections.is_some() {
+            return Err(
+                "connections: each page has its own, at most as many as its size names; leave it out".into(),
+            );
+        }
+        match self.application {
+            Application::Http => Ok(Connections::PerResponse),
+            _ => Err("application: pages are fetched over HTTP; leave it out".into()),
         }
     }
 
@@ -229,7 +343,7 @@ impl RawFlow {
                 "size: datagrams are sent at a rate; give a train a size, and rate, load or interval".into(),
             );
         }
-        if self.connections == Connections::PerResponse {
+        if self.connections == Some(Connections::PerResponse) {
             return Err("connections: datagrams have none; leave it out".into());
         }
         match self.group {
@@ -343,7 +457,21 @@ pub struct Tcp {
     pub receive_window: Option<Bytes>,
     /// Memory for what a sender keeps, sent and not acknowledged or not sent yet; without it, it grows with the window to 4 MiB.
     pub send_buffer: Option<Bytes>,
+    /// The largest packet of all hosts and links (MTU), IP header included; without it, 1500 B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Bytes>,
 }
+
+/// MTU without a key.
+const MTU_BYTES: u64 = 1500;
+/// What an MTU can be: from IPv6's least to that of jumbo frames.
+const MTUS_BYTES: RangeInclusive<f64> = 1280.0..=9000.0;
+/// IPv4 and TCP headers, and timestamps (RFC 7323).
+const SEGMENT_HEADERS_BYTES: u64 = 20 + 20 + 12;
+/// IPv4 and UDP headers.
+const DATAGRAM_HEADERS_BYTES: u64 = 20 + 8;
+/// An Ethernet header, which a packet has on its link.
+const LINK_HEADER_BYTES: u64 = 14;
 
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -358,6 +486,26 @@ pub enum Ecn {
 }
 
 impl Tcp {
+    /// The largest packet, IP header included.
+    pub fn mtu_bytes(&self) -> u64 {
+        self.mtu.map_or(MTU_BYTES, Bytes::count)
+    }
+
+    /// Payload of a full segment.
+    pub fn mss_bytes(&self) -> u32 {
+        (self.mtu_bytes() - SEGMENT_HEADERS_BYTES) as u32
+    }
+
+    /// Payload of a full datagram.
+    pub fn datagram_bytes(&self) -> u64 {
+        self.mtu_bytes() - DATAGRAM_HEADERS_BYTES
+    }
+
+    /// A full packet on a link, whose header is included.
+    pub fn packet_bytes(&self) -> u64 {
+        self.mtu_bytes() + LINK_HEADER_BYTES
+    }
+
     /// Whether hosts can be so; an error begins with the key.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_within =
@@ -373,6 +521,9 @@ impl Tcp {
         }
         if self.send_buffer.is_some_and(|b| !WINDOW_BYTES.contains(&b.0)) {
             return Err("send_buffer: 4 KiB to 1 GB".into());
+        }
+        if self.mtu.is_some_and(|mtu| !MTUS_BYTES.contains(&mtu.0)) {
+            return Err("mtu: 1280 B to 9000 B, IP header included".into());
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::{
     tcp::{Config, Endpoint, Phase},
     time::{S, US, core_us},
 };
-use std::collections::VecDeque;
+use std::{collections::VecDeque, num::NonZeroU32};
 use windlass_scenario::Application;
 
 /// How long after its end a connection's place is left alone, so that few packets of it are left; [`Fetch::is_past`] knows
@@ -53,6 +53,8 @@ pub struct Fetch {
     pub ends: [Endpoint; 2],
     /// To which session it belongs.
     pub session: u32,
+    /// Number of the page whose objects it fetches; none: it fetches responses.
+    pub page: Option<NonZeroU32>,
     application: Application,
     /// When it took its place, which another one may have had before.
     placed_at_us: u64,
@@ -77,6 +79,7 @@ impl Fetch {
         Fetch {
             ends,
             session,
+            page: None,
             application,
             placed_at_us: now_ns / US,
             has_first_byte: false,

@@ -4,15 +4,15 @@ use crate::{
     error::SimError,
     fetch::{Fetch, LINGER_NS},
     link::{Flight, Link},
-    packet::{DATAGRAM_BYTES, MSS_BYTES, Slot},
+    packet::Slot,
     session::Session,
     tcp::{Config, SEGMENT_BYTES, WRITE_BYTES},
 };
 use std::{fs, num::NonZeroU64};
-use windlass_scenario::{Application, Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
+use windlass_scenario::{
+    Application, Buffer, Bytes, Connections, Dist, Flow, Response, Scenario, Size, Train,
+};
 
-/// Bytes of a full packet on the wire.
-const PACKET_BYTES: u64 = 1514;
 /// A packet in a link model's queue: its departure and its length.
 const QUEUED_BYTES: u64 = 16;
 /// What a direction of a link has besides: its times in the queue, mostly.
@@ -85,12 +85,16 @@ fn connections(flow: &Flow, scenario: &Scenario) -> u64 {
     }
     // requested by the clock, all may wait; one after the other, only those last over have a place, each of which
     // took two round trips at least, with its connection's
+    let of_each = |train: &Train| match &train.size {
+        Size::Page(page) => page.objects_most().min(page.connections.into()),
+        _ => 1,
+    };
     let at_once = |train: &Train| match train.interval {
         Some(_) => responses(train, duration_s(train, flow, scenario), 0.0),
         None => responses(train, LINGER_NS as f64 * 1e-9, 4.0 * least_delay_s(scenario)),
     };
     // the flow's own has a place besides, though nothing uses it
-    flow.trains.iter().map(at_once).fold(1, u64::saturating_add)
+    flow.trains.iter().map(|train| at_once(train).saturating_mul(of_each(train))).fold(1, u64::saturating_add)
 }
 
 /// The most responses of a flow in a whole run.
@@ -129,7 +133,7 @@ fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
             // nothing holds their sender back
             let at_least = |train: &Train| responses(train, duration_s(train, flow, scenario), 0.0);
             let packets = |train: &Train| {
-                let each = size_bytes(train).unwrap_or(0).div_ceil(DATAGRAM_BYTES);
+                let each = size_bytes(train).unwrap_or(0).div_ceil(config.datagram_bytes);
                 at_least(train).saturating_mul(each)
             };
             return flow.trains.iter().map(packets).fold(0, u64::saturating_add);
@@ -145,7 +149,7 @@ fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
         };
         // the end of a train may still be on its way when the next one begins
         let bytes = flow.trains.iter().map(at_once).fold(0, u64::saturating_add).min(most);
-        connections(flow, scenario).saturating_mul(bytes.div_ceil(MSS_BYTES.into()) + 1)
+        connections(flow, scenario).saturating_mul(bytes.div_ceil(config.mss_bytes.into()) + 1)
     };
     scenario.flows.iter().map(packets).fold(0, u64::saturating_add)
 }
@@ -153,13 +157,17 @@ fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
 /// A random length without a bound is as good as never so many times its mean.
 const MEANS_MOST: u64 = 64;
 
+fn longest_bytes(size: &Dist<Bytes>) -> u64 {
+    let longest = size.most().map(Bytes::count);
+    longest.unwrap_or(size.mean().count().saturating_mul(MEANS_MOST))
+}
+
 /// The longest response of a train; none: there is no bound.
 fn size_bytes(train: &Train) -> Option<u64> {
     match &train.size {
-        Size::Bytes(size) => {
-            let longest = size.most().map(Bytes::count);
-            Some(longest.unwrap_or(size.mean().count().saturating_mul(MEANS_MOST)))
-        }
+        Size::Bytes(size) => Some(longest_bytes(size)),
+        // on each connection of a page one object is on its way
+        Size::Page(page) => Some(longest_bytes(page.each())),
         Size::RestOf(size) => Some(size.count()),
         Size::Unlimited | Size::CdfFile(_) => None,
     }
@@ -180,12 +188,12 @@ fn packets_on_links(scenario: &Scenario) -> u64 {
                 continue;
             };
             let fastest_bps = port.rate_steps.iter().map(|step| step.rate.0).fold(rate.0, f64::max);
-            let on_its_way = fastest_bps / 8.0 * way_s / PACKET_BYTES as f64;
+            let on_its_way = fastest_bps / 8.0 * way_s / port.packet_bytes as f64;
             packets += on_its_way as u64 + 1;
             packets += match port.buffer.map(|b| port.resolve(b)) {
                 None => return u64::MAX,
                 Some(Buffer::Packets(n)) => n,
-                Some(Buffer::Bytes(n)) => n / PACKET_BYTES,
+                Some(Buffer::Bytes(n)) => n / port.packet_bytes,
                 // resolved above
                 Some(Buffer::Bdp(_)) => 0,
             };

@@ -3,7 +3,7 @@
 //! Sequence numbers do not wrap: a connection's SYN is number 0, its first byte is 1, and what the wire would carry is
 //! the lower 32 bits.
 
-/// Payload of a full segment: 1500 bytes of IP, minus headers and the 12 bytes of timestamps (RFC 7323).
+/// Payload of a full segment of hosts without an `mtu`: 1500 bytes of IP, minus headers and the 12 bytes of timestamps (RFC 7323).
 pub const MSS_BYTES: u32 = 1448;
 /// Ethernet, IPv4 and TCP headers with timestamps.
 pub const HEADER_BYTES: u32 = 14 + 20 + 20 + 12;
@@ -11,7 +11,7 @@ pub const HEADER_BYTES: u32 = 14 + 20 + 20 + 12;
 pub const SYN_BYTES: u32 = 14 + 20 + 40;
 /// Ethernet, IPv4 and UDP headers.
 const DATAGRAM_HEADER_BYTES: u32 = 14 + 20 + 8;
-/// Payload of a full datagram.
+/// Payload of a full datagram of the same.
 pub const DATAGRAM_BYTES: u64 = 1472;
 /// Two paddings, kind and length of the SACK option (RFC 2018, section 3).
 const SACK_OPTION_BYTES: u32 = 4;
@@ -99,9 +99,9 @@ impl Packet {
         self.flags & flag::DATAGRAM == flag::DATAGRAM
     }
 
-    /// Whether what was sent together ends here: the sender marks it, or there was no more.
-    pub fn is_pushed(&self) -> bool {
-        self.len_bytes > 0 && (self.has(flag::PSH) || u32::from(self.len_bytes) < MSS_BYTES)
+    /// Whether what was sent together ends here: the sender marks it, or there was no more, as it is shorter than `mss_bytes`.
+    pub fn is_pushed(&self, mss_bytes: u32) -> bool {
+        self.len_bytes > 0 && (self.has(flag::PSH) || u32::from(self.len_bytes) < mss_bytes)
     }
 
     /// One past the last sequence number it takes.

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod outcome;
+mod pages;
 mod sampler;
 mod setup;
 
@@ -25,12 +26,13 @@ use crate::{
     topology::{Router, Sender},
     trace::{Looks, Scene, Trace, TraceOptions},
 };
+use pages::Loading;
 use rand_xoshiro::SplitMix64;
 use sampler::Sampler;
 use setup::{algorithm, check_time, groups, is_kernels, links, pools, rows, windlass_box};
 use std::{
     collections::{BTreeMap, VecDeque},
-    num::NonZeroU64,
+    num::{NonZeroU32, NonZeroU64},
     sync::atomic::{AtomicBool, Ordering},
 };
 use windlass_scenario::{Application, Bytes, Connections, Response, Scenario};
@@ -93,6 +95,9 @@ pub(crate) struct Sim<'a> {
     pub(crate) sessions: Vec<Session>,
     /// Connections that are over, with when, oldest first: their places can be used again.
     past: VecDeque<(u64, u32)>,
+    /// Pages that are being loaded, by their number, and the next one's.
+    pages: BTreeMap<NonZeroU32, Loading>,
+    next_page: NonZeroU32,
     groups: BTreeMap<String, SharedGroup>,
     router: Router,
     /// By the name of a row: the hosts that connections draw their receivers from.
@@ -119,6 +124,8 @@ impl<'a> Sim<'a> {
             fetches: Vec::with_capacity(scenario.flows.len()),
             sessions: Vec::with_capacity(scenario.flows.len()),
             past: VecDeque::new(),
+            pages: BTreeMap::new(),
+            next_page: NonZeroU32::MIN,
             groups: groups(scenario),
             router: Router::new(scenario),
             rows: rows(scenario),
@@ -173,6 +180,14 @@ impl<'a> Sim<'a> {
             None => first.0,
         };
         (to, self.hops(index, to, connection))
+    }
+
+    /// Where the paths of another connection to the same receiver begin.
+    fn further_way(&mut self, index: u32, to: &str) -> [u32; 2] {
+        let session = &mut self.sessions[index as usize];
+        let connection = session.connections;
+        session.connections += 1;
+        self.hops(index, to, connection)
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
@@ -286,6 +301,10 @@ impl<'a> Sim<'a> {
         let now_ns = self.net.now_ns;
         if flow.application == Application::Udp {
             self.send_datagrams(index);
+        } else if flow.loads_pages() {
+            while let Some(page) = self.sessions[index as usize].take_due_page(flow, now_ns) {
+                self.load_page(index, page);
+            }
         } else if flow.connections == Connections::PerResponse {
             while let Some(due) = self.sessions[index as usize].take_due(flow, now_ns) {
                 self.connect(index, due);
@@ -306,6 +325,20 @@ impl<'a> Sim<'a> {
 
     /// Opens a connection for one response.
     fn connect(&mut self, index: u32, due: (u64, Option<u64>)) {
+        let (to, hops) = self.next_way(index);
+        self.connect_to(index, to, hops, Some(due), None);
+    }
+
+    /// Opens a connection of a flow to `to`, whose ends reach each other by the paths at `hops`: for the response `due`, or for objects
+    /// of a page.
+    fn connect_to(
+        &mut self,
+        index: u32,
+        to: &str,
+        hops: [u32; 2],
+        due: Option<(u64, Option<u64>)>,
+        page: Option<NonZeroU32>,
+    ) {
         self.sessions[index as usize].open += 1;
         let now_ns = self.net.now_ns;
         let is_free = |(over_ns, _): &(u64, u32)| over_ns + LINGER_NS <= now_ns;
@@ -316,11 +349,11 @@ impl<'a> Sim<'a> {
             }
             None => self.fetches.len() as u32,
         };
-        let (to, hops) = self.next_way(index);
         // another connection, other random numbers
         let random = [0, 1].map(|end| rng::of_connection(self.scenario.seed, 2 * place + end, now_ns));
         let mut fetch = self.new_fetch(place, index, to, hops, random, false);
-        fetch.connect(Some(due), &mut self.net, &self.config);
+        fetch.page = page;
+        fetch.connect(due, &mut self.net, &self.config);
         match self.fetches.get_mut(place as usize) {
             Some(old) => *old = fetch,
             None => self.fetches.push(fetch),
@@ -384,7 +417,9 @@ impl<'a> Sim<'a> {
         for fetch in self.fetches[places].iter_mut().filter(is_open).take(session.open as usize) {
             session.arrived_bytes += fetch.stop(&mut self.net, &self.config);
         }
-        self.open -= usize::from(session.is_over());
+        let is_over = session.is_over();
+        self.drop_pages(index);
+        self.open -= usize::from(is_over);
     }
 
     /// Deals with what a packet meant to the application of a connection.
@@ -397,7 +432,11 @@ impl<'a> Sim<'a> {
         if notices & notice::FIRST_BYTE != 0 {
             session.first_byte_at_ns.get_or_insert(now_ns);
         }
-        if notices & notice::RESPONSE != 0 {
+        if let Some(page) = fetch.page {
+            if notices & (notice::CONNECTED | notice::RESPONSE) != 0 {
+                self.attend_page(connection, page, notices);
+            }
+        } else if notices & notice::RESPONSE != 0 {
             while let Some(asked) = fetch.take_arrived() {
                 let response = Response {
                     asked_s: seconds(asked.at_ns),

@@ -2,7 +2,7 @@
 
 use crate::{tcp::SenderStats, time::NEVER};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, Response, Schedule};
+use windlass_scenario::{DuePage, Flow, PageLoad, Response, Schedule};
 
 /// A flow in the course of a run.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Session {
     pub is_stopped: bool,
     /// Responses that arrived.
     pub responses: Vec<Response>,
+    /// Pages that were loaded.
+    pub pages: Vec<PageLoad>,
     /// Payload of those.
     pub arrived_bytes: u64,
     /// Payload that was requested.
@@ -54,6 +56,7 @@ impl Session {
             completed_at_ns: None,
             is_stopped: false,
             responses: Vec::new(),
+            pages: Vec::new(),
             arrived_bytes: 0,
             asked_bytes: 0,
             datagrams: 0,
@@ -88,6 +91,25 @@ impl Session {
         let due = self.schedule.take_due(flow, now_ns)?;
         self.asked_bytes += due.1.unwrap_or(0);
         Some(due)
+    }
+
+    /// The page that is due now. Plans the one after it.
+    pub fn take_due_page(&mut self, flow: &Flow, now_ns: u64) -> Option<DuePage> {
+        if self.is_stopped {
+            return None;
+        }
+        let due = self.schedule.take_due_page(flow, now_ns)?;
+        self.asked_bytes += due.objects.iter().sum::<u64>();
+        Some(due)
+    }
+
+    /// A page is loaded, whose objects were counted as they arrived.
+    pub fn on_page(&mut self, flow: &Flow, page: PageLoad, now_ns: u64) {
+        self.pages.push(page);
+        self.responses.push(page.into());
+        if self.schedule.on_response(flow, now_ns) {
+            self.completed_at_ns = Some(now_ns);
+        }
     }
 
     /// Datagrams of a response were sent, which is all that its sender will ever know of it.

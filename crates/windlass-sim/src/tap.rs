@@ -1,7 +1,7 @@
 //! The packets at both ends of all connections as captures, written as the run goes, so that memory does not grow.
 
 use crate::{
-    packet::{MSS_BYTES, Packet, flag},
+    packet::{Packet, flag},
     tcp::Config,
 };
 use etherparse::{Ethernet2Header, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
@@ -24,6 +24,8 @@ pub struct Tap {
     captures: [Capture; 2],
     connections: Vec<Connection>,
     has_sack: bool,
+    /// As hosts announce it.
+    mss_bytes: u16,
     /// What went wrong first; nothing is written from then on.
     error: Option<io::Error>,
 }
@@ -41,8 +43,8 @@ struct Connection {
 const HTTP_PORT: u16 = 80;
 const FIRST_PORT: u16 = 1024;
 const PORTS: u32 = 65_536 - FIRST_PORT as u32;
-/// MSS as hosts announce it: timestamps are part of it (RFC 6691).
-const ANNOUNCED_MSS_BYTES: u16 = MSS_BYTES as u16 + 12;
+/// Of an announced MSS, what timestamps take (RFC 6691).
+const TIMESTAMPS_BYTES: u32 = 12;
 const TTL: u8 = 64;
 
 fn address(host: u32) -> [u8; 4] {
@@ -71,7 +73,13 @@ impl Tap {
     /// Begins the captures in a folder that is there.
     pub fn new(folder: &Path, config: &Config) -> io::Result<Tap> {
         let captures = [capture(&folder.join("clients.pcap"))?, capture(&folder.join("servers.pcap"))?];
-        Ok(Tap { captures, connections: Vec::new(), has_sack: config.has_sack, error: None })
+        Ok(Tap {
+            captures,
+            connections: Vec::new(),
+            has_sack: config.has_sack,
+            mss_bytes: config.announced_mss_bytes(),
+            error: None,
+        })
     }
 
     /// A connection begins between these hosts, the client's and the server's, whose ends announce the shift `wscale`.
@@ -167,14 +175,14 @@ impl Tap {
         tcp.syn = is_syn;
         tcp.fin = packet.has(flag::FIN);
         tcp.ack = packet.has(flag::ACK);
-        tcp.psh = packet.is_pushed();
+        tcp.psh = packet.is_pushed(u32::from(self.mss_bytes) - TIMESTAMPS_BYTES);
         tcp.ece = packet.has(flag::ECE);
         tcp.cwr = packet.has(flag::CWR);
         tcp.acknowledgment_number = if tcp.ack { packet.ack as u32 } else { 0 };
         let times = TcpOptionElement::Timestamp(packet.tsval_us, packet.tsecr_us);
         let options = if is_syn {
             let mut options = vec![
-                TcpOptionElement::MaximumSegmentSize(ANNOUNCED_MSS_BYTES),
+                TcpOptionElement::MaximumSegmentSize(self.mss_bytes),
                 TcpOptionElement::SelectiveAcknowledgementPermitted,
                 times,
                 TcpOptionElement::Noop,
@@ -202,7 +210,8 @@ impl Tap {
     }
 }
 
-static ZEROS: [u8; MSS_BYTES as usize] = [0; MSS_BYTES as usize];
+/// The longest payload.
+static ZEROS: [u8; 9000] = [0; 9000];
 
 impl std::fmt::Debug for Tap {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {

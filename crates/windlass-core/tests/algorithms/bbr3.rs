@@ -6,8 +6,8 @@ use windlass_core::{
     abi::{self, wl_sample},
 };
 
-const RTT_US: u32 = 40_000;
-const BDP_SEGS: u32 = 200;
+pub const RTT_US: u32 = 40_000;
+pub const BDP_SEGS: u32 = 200;
 /// A bandwidth-delay product in a round trip, in bytes per second.
 const RATE_BYTES_PS: u64 = BDP_SEGS as u64 * MSS as u64 * 25;
 
@@ -15,23 +15,26 @@ const ACKS: usize = 20;
 
 /// A bottleneck of 200 segments a round trip, with a buffer, and a sender that always has data. Each round trip has twenty
 /// ACKs, of as much each.
-struct Path {
-    flow: AlgorithmState,
+pub struct Path {
+    pub flow: AlgorithmState,
     buffer_segs: u32,
-    round: u32,
-    queue_segs: u32,
+    /// What the bottleneck delivers in a round trip.
+    pub bottleneck_segs: u32,
+    pub round: u32,
+    pub queue_segs: u32,
     delivered_bytes: u32,
     /// When the ACKs of the last round had come.
     prior_delivered_bytes: [u32; ACKS],
-    lost_segs: u32,
+    pub lost_segs: u32,
     was_in_recovery: bool,
 }
 
 impl Path {
-    fn new(buffer_segs: u32) -> Path {
+    pub fn new(buffer_segs: u32) -> Path {
         Path {
             flow: start("bbr3"),
             buffer_segs,
+            bottleneck_segs: BDP_SEGS,
             round: 0,
             queue_segs: 0,
             delivered_bytes: 0,
@@ -41,7 +44,7 @@ impl Path {
         }
     }
 
-    fn cwnd_segs(&self) -> u32 {
+    pub fn cwnd_segs(&self) -> u32 {
         self.flow.decision.cwnd_bytes / MSS
     }
 
@@ -50,22 +53,22 @@ impl Path {
     }
 
     /// In thousandths of the bottleneck's rate.
-    fn pacing_permille(&self) -> u64 {
+    pub fn pacing_permille(&self) -> u64 {
         self.flow.decision.pacing_bytes_ps * 1000 / RATE_BYTES_PS
     }
 
     /// A round trip in which `chance_segs` are lost by chance; `change` may say otherwise what its ACKs tell.
-    fn round(&mut self, chance_segs: u32, change: impl Fn(&mut wl_sample)) {
+    pub fn round(&mut self, chance_segs: u32, change: impl Fn(&mut wl_sample)) {
         let paced_segs = (self.flow.decision.pacing_bytes_ps / 25 / u64::from(MSS)) as u32;
         let inflight_segs = self.cwnd_segs().min(self.queue_segs + paced_segs);
-        let lost_segs =
-            (chance_segs + inflight_segs.saturating_sub(BDP_SEGS + self.buffer_segs)).min(inflight_segs);
-        let delivered_segs = (inflight_segs - lost_segs).min(BDP_SEGS);
+        let lost_segs = (chance_segs + inflight_segs.saturating_sub(self.bottleneck_segs + self.buffer_segs))
+            .min(inflight_segs);
+        let delivered_segs = (inflight_segs - lost_segs).min(self.bottleneck_segs);
         self.queue_segs = inflight_segs - lost_segs - delivered_segs;
         self.lost_segs += lost_segs;
         let is_in_recovery = lost_segs > 0;
         let is_cwnd_limited = (inflight_segs == self.cwnd_segs()).into();
-        let rtt_us = RTT_US + self.queue_segs * RTT_US / BDP_SEGS;
+        let rtt_us = RTT_US + self.queue_segs * RTT_US / self.bottleneck_segs;
         for ack in 0..ACKS {
             let newly_delivered_bytes = delivered_segs * MSS / ACKS as u32;
             self.delivered_bytes += newly_delivered_bytes;
@@ -99,7 +102,7 @@ impl Path {
     }
 
     /// Goes on until pacing leaves `permille`, for `most` rounds at most.
-    fn stay_within(&mut self, permille: std::ops::Range<u64>, most: u32) {
+    pub fn stay_within(&mut self, permille: std::ops::Range<u64>, most: u32) {
         for _ in 0..most {
             if permille.contains(&self.pacing_permille()) {
                 self.round(0, |_| ());
@@ -107,7 +110,7 @@ impl Path {
         }
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         while self.flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES || self.pacing_permille() < 950 {
             self.round(0, |_| ());
             assert!(self.round < 40, "it never left its startup and drained");
@@ -211,7 +214,7 @@ fn bbr3_probes_every_two_to_three_seconds() {
 
 /// Goes on until a probe, and lets each of its rounds lose ten segments until that was too much; `change` may say otherwise what its
 /// ACKs tell.
-fn lose_in_a_probe(path: &mut Path, change: impl Fn(&mut wl_sample)) {
+pub fn lose_in_a_probe(path: &mut Path, change: impl Fn(&mut wl_sample)) {
     path.stay_within(0..1150, 300);
     let lost_segs = path.lost_segs;
     while path.pacing_permille() > 1150 {
@@ -492,7 +495,7 @@ fn bbr3_probes_on_where_little_is_lost() {
 }
 
 /// A flow of a path of 33 segments that has drained it, and the ACK of a round or of less, with three segments left in flight.
-fn drained() -> (AlgorithmState, impl Fn(u32, bool) -> wl_sample) {
+pub fn drained() -> (AlgorithmState, impl Fn(u32, bool) -> wl_sample) {
     let mut flow = start("bbr3");
     for round in 1..20u32 {
         flow.on_ack(&round_of_33(round));

@@ -2,6 +2,7 @@
 
 mod bbr;
 mod bbr3;
+mod bbr3_draft;
 mod data_centre;
 
 use proptest::prelude::*;

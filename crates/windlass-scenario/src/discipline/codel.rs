@@ -17,8 +17,8 @@
 //! A packet whose sender understands ECN is marked and sent where it would be dropped, as Linux' codel does with `ecn`. Unlike
 //! Linux, there is no `ce_threshold`, and square roots are exact.
 
-use super::{PACKET_BYTES, Schedule, Waiting, check_span, fifo::Fifo};
-use crate::Span;
+use super::{Schedule, Waiting, check_span, fifo::Fifo};
+use crate::{Link, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -60,6 +60,8 @@ const MEMORY_INTERVALS: u64 = 16;
 pub(super) struct Control {
     target_ns: u64,
     interval_ns: u64,
+    /// A full packet.
+    packet_bytes: u64,
     /// When the wait will have been above the target for an interval; none: it is not above.
     first_above_at_ns: Option<u64>,
     is_dropping: bool,
@@ -71,10 +73,12 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub fn new(keys: CodelKeys) -> Control {
+    /// `packet_bytes`: of a full packet, which may wait for as long as it likes.
+    pub fn new(keys: CodelKeys, packet_bytes: u64) -> Control {
         Control {
             target_ns: keys.target.ns(),
             interval_ns: keys.interval.ns(),
+            packet_bytes,
             first_above_at_ns: None,
             is_dropping: false,
             drop_next_ns: 0,
@@ -94,7 +98,7 @@ impl Control {
             self.first_above_at_ns = None;
             return (None, false);
         };
-        if now_ns - first.arrived_ns < self.target_ns || queue.bytes() <= PACKET_BYTES {
+        if now_ns - first.arrived_ns < self.target_ns || queue.bytes() <= self.packet_bytes {
             self.first_above_at_ns = None;
             return (Some(first), false);
         }
@@ -158,8 +162,8 @@ pub(super) struct Codel<P> {
 }
 
 impl<P> Codel<P> {
-    pub fn new(keys: CodelKeys) -> Codel<P> {
-        Codel { control: Control::new(keys), queue: Fifo::default() }
+    pub fn new(keys: CodelKeys, port: &Link) -> Codel<P> {
+        Codel { control: Control::new(keys, port.packet_bytes), queue: Fifo::default() }
     }
 }
 
@@ -181,7 +185,10 @@ impl<P: fmt::Debug> Schedule<P> for Codel<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discipline::{Codepoint, tests::packet};
+    use crate::discipline::{
+        Codepoint,
+        tests::{cable, packet},
+    };
 
     const MS: u64 = 1_000_000;
 
@@ -226,7 +233,7 @@ mod tests {
         }
         let expected: Vec<u64> = expected.into_iter().map(|at| at.ceil() as u64).collect();
         for ecn in [Codepoint::NotEct, Codepoint::Ect0] {
-            let mut codel = Codel::new(CodelKeys::default());
+            let mut codel = Codel::new(CodelKeys::default(), &cable());
             let decided = decided_ms(&mut codel, ecn, 640, |_| 6);
             assert_eq!(decided[..10], expected[..], "{ecn:?}");
         }
@@ -234,7 +241,7 @@ mod tests {
 
     #[test]
     fn codel_leaves_a_queue_alone_that_was_short_once_in_each_interval() {
-        let mut codel = Codel::new(CodelKeys::default());
+        let mut codel = Codel::new(CodelKeys::default(), &cable());
         let wait_ms = |at_ms: u64| if at_ms.is_multiple_of(90) { 4 } else { 50 };
         assert!(decided_ms(&mut codel, Codepoint::NotEct, 2000, wait_ms).is_empty());
     }
@@ -244,7 +251,7 @@ mod tests {
     #[test]
     fn codel_remembers_how_often_it_had_to_drop() {
         let wait_ms = |at_ms: u64| if (560..570).contains(&at_ms) { 1 } else { 50 };
-        let mut codel = Codel::new(CodelKeys::default());
+        let mut codel = Codel::new(CodelKeys::default(), &cable());
         let decided = decided_ms(&mut codel, Codepoint::NotEct, 720, wait_ms);
         let before = decided.iter().filter(|at| **at < 560).count();
         let after: Vec<u64> = decided.iter().copied().filter(|at| *at >= 570).collect();
@@ -255,7 +262,7 @@ mod tests {
 
     #[test]
     fn codel_never_drops_the_last_packet() {
-        let mut codel = Codel::new(CodelKeys::default());
+        let mut codel = Codel::new(CodelKeys::default(), &cable());
         for at_ms in 0..1000 {
             codel.enqueue(0, Waiting { arrived_ns: 0, ..packet(1514, 0, Codepoint::NotEct) });
             let mut dropped = Vec::new();

@@ -17,7 +17,7 @@
 //! packets of both queues, as in Linux. Which queue is next: the RFC leaves it open; here, as in Linux, L goes first, but
 //! where both wait, a `classic_share` of the bytes comes from the classic queue.
 
-use super::{Codepoint, PACKET_BYTES, Schedule, Waiting, check_span, fifo::Fifo};
+use super::{Codepoint, Schedule, Waiting, check_span, fifo::Fifo};
 use crate::{Fraction, Link, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -116,7 +116,7 @@ impl<P> DualPi2<P> {
     /// `port`: of a rate, which has been checked.
     pub fn new(keys: DualPi2Keys, port: &Link) -> DualPi2<P> {
         let t_update_s = keys.target.0.min(keys.rtt_max.0 / 3.0);
-        let packet_s = port.rate.map_or(0.0, |rate| PACKET_BYTES as f64 * 8.0 / rate.0);
+        let packet_s = port.rate.map_or(0.0, |rate| port.packet_bytes as f64 * 8.0 / rate.0);
         let side = || Side { packets: Fifo::default(), expected: 0.0 };
         DualPi2 {
             keys,

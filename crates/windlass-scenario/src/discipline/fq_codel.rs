@@ -12,8 +12,8 @@
 //!
 //! CoDel spares a queue in which no more than one full packet waits: here each queue by itself, in Linux all of them together.
 
-use super::{CodelKeys, PACKET_BYTES, Schedule, Waiting, check_span, codel::Control, fifo::Fifo};
-use crate::{Bytes, Span, unitless};
+use super::{CodelKeys, Schedule, Waiting, check_span, codel::Control, fifo::Fifo};
+use crate::{Bytes, Link, Span, unitless};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,9 @@ pub struct FqCodelKeys {
     pub target: Span,
     /// As of [`CodelKeys`].
     pub interval: Span,
-    /// Bytes that a queue may send in a turn: a full packet (section 5.2.4).
-    pub quantum: Bytes,
+    /// Bytes that a queue may send in a turn; none: a full packet (section 5.2.4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<Bytes>,
     /// Queues (section 5.2.5).
     #[serde(deserialize_with = "unitless::whole")]
     pub flows: i64,
@@ -40,7 +41,7 @@ pub struct FqCodelKeys {
 impl Default for FqCodelKeys {
     fn default() -> FqCodelKeys {
         let CodelKeys { target, interval } = CodelKeys::default();
-        FqCodelKeys { target, interval, quantum: Bytes(PACKET_BYTES as f64), flows: 1024 }
+        FqCodelKeys { target, interval, quantum: None, flows: 1024 }
     }
 }
 
@@ -52,8 +53,8 @@ impl FqCodelKeys {
     pub(super) fn check(&self) -> Result<(), String> {
         check_span("target", self.target)?;
         self.codel().check()?;
-        if !(64.0..=1e6).contains(&self.quantum.0) {
-            return Err(format!("quantum = \"{}\": 64 B to 1 MB", self.quantum));
+        if let Some(quantum) = self.quantum.filter(|quantum| !(64.0..=1e6).contains(&quantum.0)) {
+            return Err(format!("quantum = \"{quantum}\": 64 B to 1 MB"));
         }
         if !(1..=65_536).contains(&self.flows) {
             return Err(format!("flows = {}: 1 to 65536 queues", self.flows));
@@ -79,6 +80,8 @@ struct Queue<P> {
 #[derive(Debug)]
 pub(super) struct FqCodel<P> {
     keys: FqCodelKeys,
+    /// A full packet.
+    packet_bytes: u64,
     /// Of the hash.
     seed: u64,
     queues: BTreeMap<u64, Queue<P>>,
@@ -87,12 +90,20 @@ pub(super) struct FqCodel<P> {
 }
 
 impl<P> FqCodel<P> {
-    pub fn new(keys: FqCodelKeys, seed: u64) -> FqCodel<P> {
-        FqCodel { keys, seed, queues: BTreeMap::new(), new: VecDeque::new(), old: VecDeque::new() }
+    pub fn new(keys: FqCodelKeys, port: &Link, seed: u64) -> FqCodel<P> {
+        let packet_bytes = port.packet_bytes;
+        FqCodel {
+            keys,
+            packet_bytes,
+            seed,
+            queues: BTreeMap::new(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+        }
     }
 
     fn quantum_bytes(&self) -> i64 {
-        self.keys.quantum.count() as i64
+        self.keys.quantum.map_or(self.packet_bytes, Bytes::count) as i64
     }
 
     fn hash(&self, flow: u32) -> u64 {
@@ -102,9 +113,10 @@ impl<P> FqCodel<P> {
 
 impl<P: fmt::Debug> Schedule<P> for FqCodel<P> {
     fn enqueue(&mut self, _now_ns: u64, waiting: Waiting<P>) -> Option<Waiting<P>> {
-        let (number, quantum_bytes, keys) = (self.hash(waiting.label.flow), self.quantum_bytes(), self.keys);
+        let (number, quantum_bytes) = (self.hash(waiting.label.flow), self.quantum_bytes());
+        let (keys, packet_bytes) = (self.keys, self.packet_bytes);
         let queue = self.queues.entry(number).or_insert_with(|| Queue {
-            control: Control::new(keys.codel()),
+            control: Control::new(keys.codel(), packet_bytes),
             packets: Fifo::default(),
             credit_bytes: 0,
             is_active: false,
@@ -156,10 +168,13 @@ impl<P: fmt::Debug> Schedule<P> for FqCodel<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discipline::{Codepoint, tests::packet};
+    use crate::discipline::{
+        Codepoint,
+        tests::{cable, packet},
+    };
 
     fn queue() -> FqCodel<u64> {
-        FqCodel::new(FqCodelKeys::default(), 1)
+        FqCodel::new(FqCodelKeys::default(), &cable(), 1)
     }
 
     fn push(queue: &mut FqCodel<u64>, flow: u32, bytes: u64, count: u64) {
@@ -219,7 +234,7 @@ mod tests {
         dropped.clear();
         queue.shed(&mut dropped);
         assert_eq!((dropped.len(), dropped[0].label.flow), (10, 2));
-        queue = FqCodel::new(FqCodelKeys::default(), 1);
+        queue = FqCodel::new(FqCodelKeys::default(), &cable(), 1);
         push(&mut queue, 1, 100, 300);
         dropped.clear();
         queue.shed(&mut dropped);

@@ -100,9 +100,9 @@ impl Discipline {
     /// The queue of a direction of a link, empty.
     fn schedule<P: fmt::Debug + 'static>(&self, port: &Link, seed: u64) -> Box<dyn Schedule<P>> {
         match *self {
-            Discipline::Codel(keys) => Box::new(codel::Codel::new(keys)),
-            Discipline::FqCodel(keys) => Box::new(fq_codel::FqCodel::new(keys, seed)),
-            Discipline::Pie(keys) => Box::new(pie::Pie::new(keys, seed)),
+            Discipline::Codel(keys) => Box::new(codel::Codel::new(keys, port)),
+            Discipline::FqCodel(keys) => Box::new(fq_codel::FqCodel::new(keys, port, seed)),
+            Discipline::Pie(keys) => Box::new(pie::Pie::new(keys, port, seed)),
             Discipline::Red(keys) => Box::new(red::Red::new(keys, port, seed)),
             Discipline::DualPi2(keys) => Box::new(dualpi2::DualPi2::new(keys, port)),
             Discipline::Priority(_) => Box::new(priority::Priority::default()),
@@ -140,9 +140,6 @@ fn check_span(key: &str, span: Span) -> Result<(), String> {
     }
     Err(format!("{key} = \"{span}\": 1 us to 10 s"))
 }
-
-/// A full packet, with its Ethernet header.
-const PACKET_BYTES: u64 = 1514;
 
 /// The ECN field of a packet (RFC 3168, RFC 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

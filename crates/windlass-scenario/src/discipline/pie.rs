@@ -16,8 +16,8 @@
 //! Drops are spread (section 5.4): none before 0.85 packets were expected to be dropped since the last one, one for certain
 //! when 8.5 were. Packets whose sender understands ECN are marked instead while drop_prob is at most 10 % (section 5.1).
 
-use super::{PACKET_BYTES, Schedule, Waiting, check_span, fifo::Fifo};
-use crate::{Span, dist::draw_part};
+use super::{Schedule, Waiting, check_span, fifo::Fifo};
+use crate::{Link, Span, dist::draw_part};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,8 @@ const SAFE_PROB: f64 = 0.2;
 #[derive(Debug)]
 pub(super) struct Pie<P> {
     keys: PieKeys,
+    /// A full packet.
+    packet_bytes: u64,
     queue: Fifo<P>,
     rng: SplitMix64,
     drop_prob: f64,
@@ -102,9 +104,10 @@ pub(super) struct Pie<P> {
 }
 
 impl<P> Pie<P> {
-    pub fn new(keys: PieKeys, seed: u64) -> Pie<P> {
+    pub fn new(keys: PieKeys, port: &Link, seed: u64) -> Pie<P> {
         Pie {
             keys,
+            packet_bytes: port.packet_bytes,
             queue: Fifo::default(),
             rng: SplitMix64::seed_from_u64(seed),
             drop_prob: 0.0,
@@ -165,7 +168,7 @@ impl<P> Pie<P> {
             return false;
         }
         let is_short = self.old_delay_s < self.keys.target.0 / 2.0 && self.drop_prob < SAFE_PROB;
-        if is_short || self.queue.bytes() <= 2 * PACKET_BYTES {
+        if is_short || self.queue.bytes() <= 2 * self.packet_bytes {
             return false;
         }
         self.expected = if self.drop_prob == 0.0 { 0.0 } else { self.expected + self.drop_prob };
@@ -204,12 +207,15 @@ impl<P: fmt::Debug> Schedule<P> for Pie<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discipline::{Codepoint, tests::packet};
+    use crate::discipline::{
+        Codepoint,
+        tests::{cable, packet},
+    };
 
     const MS: u64 = 1_000_000;
 
     fn pie() -> Pie<u64> {
-        Pie::new(PieKeys::default(), 1)
+        Pie::new(PieKeys::default(), &cable(), 1)
     }
 
     fn with(drop_prob: f64, delay_s: f64, old_delay_s: f64) -> Pie<u64> {

@@ -14,7 +14,7 @@
 //! A packet whose sender understands ECN is marked instead of being dropped, also above max, as Linux' red does with `ecn` and
 //! without `harddrop`. Parameters are those of Linux' red, but for `weight`, which that derives from `burst`, and `probability`.
 
-use super::{PACKET_BYTES, Schedule, Waiting, fifo::Fifo};
+use super::{Schedule, Waiting, fifo::Fifo};
 use crate::{Buffer, Fraction, Link, dist::draw_part};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
@@ -106,7 +106,7 @@ impl<P> Red<P> {
             probability: keys.probability.0,
             weight: keys.weight.0,
             is_in_bytes: matches!(port.resolve_ecn(keys.min), Buffer::Bytes(_)),
-            packet_ns: port.rate.map_or(0.0, |rate| PACKET_BYTES as f64 * 8e9 / rate.0),
+            packet_ns: port.rate.map_or(0.0, |rate| port.packet_bytes as f64 * 8e9 / rate.0),
             avg: 0.0,
             count: -1,
             idle_since_ns: Some(0),

@@ -9,6 +9,11 @@ pub(super) fn packet(bytes: u64, flow: u32, ecn: Codepoint) -> Waiting<u64> {
     Waiting { label, arrived_ns: 0, number: 0, is_marked: false, packet: 0 }
 }
 
+/// A link of hosts whose full packets have 1514 bytes.
+pub(super) fn cable() -> Link {
+    Link::cable(["a".into(), "b".into()])
+}
+
 /// 1250 bytes take 1 ms.
 fn link(discipline: &str, buffer: Buffer) -> Link {
     #[derive(Deserialize)]
@@ -17,12 +22,7 @@ fn link(discipline: &str, buffer: Buffer) -> Link {
     }
     let table: Table =
         toml::from_str(&format!("discipline = {discipline}")).unwrap_or_else(|e| panic!("{e}"));
-    Link {
-        rate: Some(Rate(10e6)),
-        buffer: Some(buffer),
-        discipline: Some(table.discipline),
-        ..Link::cable(["a".into(), "b".into()])
-    }
+    Link { rate: Some(Rate(10e6)), buffer: Some(buffer), discipline: Some(table.discipline), ..cable() }
 }
 
 /// A direction of a link, as a home plays it.

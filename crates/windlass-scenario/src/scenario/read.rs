@@ -120,13 +120,26 @@ impl Scenario {
         };
         let mut starts = Starts::default();
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        if let Some(tcp) = &raw.tcp {
+            starts.tcp = tcp.span().start;
+            tcp.get_ref().check().map_err(|what| fail(tcp.span(), what))?;
+        }
+        let tcp = raw.tcp.map(Spanned::into_inner).unwrap_or_default();
         let mut links = raw.link;
         for link in &mut links {
             let span = link.span();
             link.get_mut().load_traces(folder).map_err(|what| fail(span, what))?;
         }
-        let net = lay_out(&raw.topology, &raw.host, raw.switch, links, &mut starts);
-        let NetBuilder { names, hosts, switches, links } = net.map_err(|(span, what)| fail(span, what))?;
+        let net = lay_out(
+            &raw.topology,
+            &raw.host,
+            raw.switch,
+            links,
+            NetBuilder::new(tcp.packet_bytes()),
+            &mut starts,
+        );
+        let NetBuilder { names, hosts, switches, links, .. } =
+            net.map_err(|(span, what)| fail(span, what))?;
         let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
         let known = |key: &str, name: &str| known(&names, key, name);
         let time_limit = raw.time_limit.unwrap_or(Span(300.0));
@@ -167,10 +180,6 @@ impl Scenario {
             check_servers_weights(&flows[begin..], &box_group, &groups, &mut weights)
                 .map_err(|what| fail(place(None), what))?;
         }
-        if let Some(tcp) = &raw.tcp {
-            starts.tcp = tcp.span().start;
-            tcp.get_ref().check().map_err(|what| fail(tcp.span(), what))?;
-        }
         if let Some(w) = &raw.windlass {
             starts.windlass = w.span().start;
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
@@ -182,6 +191,8 @@ impl Scenario {
             let of_box = raw.windlass.as_ref().map(|w| w.get_ref().algorithm.as_str());
             check_constants(&p.get_ref().tunables, &flows, of_box).map_err(|what| fail(p.span(), what))?;
         }
+        let parameters = raw.parameters.map(Spanned::into_inner).unwrap_or_default();
+        let parameters = parameters.with_packets_of(tcp.packet_bytes());
         let scenario = Scenario {
             name: raw.name,
             seed: raw.seed,
@@ -191,9 +202,9 @@ impl Scenario {
             links,
             groups,
             flows,
-            tcp: raw.tcp.map(Spanned::into_inner).unwrap_or_default(),
+            tcp,
             windlass: raw.windlass.map(Spanned::into_inner),
-            parameters: raw.parameters.map(Spanned::into_inner).unwrap_or_default(),
+            parameters,
         };
         Ok((scenario, starts))
     }
@@ -207,9 +218,9 @@ fn lay_out(
     hosts: &[Spanned<RawHost>],
     switches: Vec<Spanned<RawSwitch>>,
     links: Vec<Spanned<Link>>,
+    mut net: NetBuilder,
     starts: &mut Starts,
 ) -> Result<NetBuilder, (Range<usize>, String)> {
-    let mut net = NetBuilder::default();
     if let Some(topology) = topology {
         net.lay_out(topology.get_ref()).map_err(|what| (topology.span(), what))?;
         starts.switches.resize(net.switches.len(), topology.span().start);

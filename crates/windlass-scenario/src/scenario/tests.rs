@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Buffer, Per};
+use crate::{Buffer, Bytes, Connections, Dist, Per, Schedule};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -271,6 +271,71 @@ fn settings_without_effect_are_refused() {
     assert!(what.starts_with("until") && what.contains("or give the flow a stop") && line == 24, "{what}");
     let (what, line) = train("start = { exponential = \"1 s\" }", "10 s").unwrap_err();
     assert!(what.starts_with("until: the flow's start has no bound") && line == 24, "{what}");
+}
+
+/// All that counts in full packets goes by those of the hosts.
+#[test]
+fn an_mtu_makes_full_packets_larger() {
+    let parse = |mtu: &str, buffer: &str, more: &str| {
+        let link = GOOD.replace("buffer = \"1 BDP\"", &format!("buffer = \"{buffer}\"\n{more}"));
+        Scenario::parse("s", &format!("{link}[tcp]\nmtu = \"{mtu}\"\n[parameters]\nbuffer = \"3 packets\"\n"))
+    };
+    let jumbo = parse("9000 B", "0.5 BDP", "").unwrap();
+    assert_eq!((jumbo.tcp.mss_bytes(), jumbo.links[0].packet_bytes), (8948, 9014));
+    // ten full packets are the least
+    assert_eq!(jumbo.links[0].resolve(jumbo.links[0].buffer.unwrap()), Buffer::Bytes(90_140));
+    assert_eq!(jumbo.parameters.buffer, Some(Buffer::Bytes(3 * 9014)));
+    let usual = parse("1500 B", "0.5 BDP", "").unwrap();
+    assert_eq!(
+        (usual.tcp, usual.tcp.mss_bytes()),
+        (Tcp { mtu: Some(Bytes(1500.0)), ..Tcp::default() }, 1448)
+    );
+    assert_eq!(usual.parameters.buffer, Some(Buffer::Packets(3)));
+    let e = |mtu: &str, buffer: &str, more: &str| parse(mtu, buffer, more).unwrap_err().to_string();
+    for mtu in ["1279 B", "9001 B", "0 B"] {
+        assert_eq!(e(mtu, "1 BDP", ""), "s:19: mtu: 1280 B to 9000 B, IP header included");
+    }
+    assert!(e("9000 B", "9013 B", "").contains("buffer: at least one packet of 9014 B"));
+    assert!(
+        e("9000 B", "9014 B", "policer = { rate = \"1 Mbit/s\", burst = \"9013 B\" }")
+            .contains("burst: one packet of 9014 B")
+    );
+}
+
+#[test]
+fn a_page_has_objects_and_connections_of_its_own() {
+    let page = "{ objects = { uniform = [20, 60] }, each = \"20 kB\", connections = 4 }";
+    let of = |keys: &str| Scenario::parse("s.toml", &GOOD.replace("size = \"10 MB\"", keys));
+    let pages = format!("[[flow.train]]\ncount = 3\nload = \"1 Mbit/s\"\nsize = {page}");
+    for keys in [format!("size = {page}"), pages.clone()] {
+        let scenario = of(&keys).unwrap_or_else(|e| panic!("{e}"));
+        assert!(scenario.flows[0].loads_pages() && scenario.flows[0].connections == Connections::PerResponse);
+    }
+    // 40 objects of 20 kB in the mean
+    let loaded = of(&pages).unwrap();
+    assert_eq!(loaded.flows[0].trains[0].interval, Some(Dist::Exponential(Span(6.4))));
+    let mut schedule = Schedule::new(1, 0);
+    schedule.start(&loaded.flows[0], 0);
+    let due = schedule.take_due_page(&loaded.flows[0], 86_400_000_000_000).unwrap();
+    assert!((20..=60).contains(&due.objects.len()) && due.connections == 4, "{due:?}");
+    let e = |keys: &str| of(keys).unwrap_err().what;
+    assert!(
+        e(&format!("{pages}\n[[flow.train]]\ncount = 1\nsize = \"1 kB\""))
+            .starts_with("size: a flow has either pages")
+    );
+    assert!(
+        e(&format!("connections = \"persistent\"\nsize = {page}"))
+            .starts_with("connections: each page has its own")
+    );
+    for application in ["push", "upload", "udp"] {
+        let e = e(&format!("application = \"{application}\"\nsize = {page}"));
+        assert!(e.contains("leave it out") || e.starts_with("size: datagrams"), "{e}");
+    }
+    assert!(e("size = { objects = 0, each = \"20 kB\" }").starts_with("size: objects: at least 1"));
+    assert!(
+        e("size = { objects = 4, each = { cdf_file = \"none.cdf\" } }").contains("none.cdf cannot be read")
+    );
+    assert!(e("size = { objects = 4, each = \"101 GB\" }").starts_with("size: at most"));
 }
 
 #[test]

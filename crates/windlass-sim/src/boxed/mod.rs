@@ -9,7 +9,7 @@ use crate::{
     engine::Kind,
     group::Membership,
     network::Network,
-    packet::{MSS_BYTES, Packet, flag},
+    packet::{Packet, flag},
     tcp::Config,
 };
 use home::{Common, Surroundings, Turn};
@@ -21,9 +21,6 @@ use windlass_core::{
     begins, counters, on_syn,
 };
 use windlass_scenario::Mode;
-
-/// As hosts announce it: timestamps are part of it (RFC 6691).
-const MSS_ANNOUNCED_BYTES: u16 = MSS_BYTES as u16 + 12;
 
 /// A connection at the box.
 #[derive(Debug, Default)]
@@ -38,6 +35,8 @@ struct Connection {
 pub struct WindlassBox {
     common: Common,
     has_sack: bool,
+    /// As hosts announce it.
+    mss_bytes: u16,
     connections: Vec<Connection>,
 }
 
@@ -50,7 +49,12 @@ impl WindlassBox {
         let params = wl_alg_params { flags, ..params };
         let counts = vec![0; abi::WL_COUNTERS as usize];
         let common = Common { mode, algorithm, params, random, counts };
-        WindlassBox { common, has_sack: config.has_sack, connections: Vec::new() }
+        WindlassBox {
+            common,
+            has_sack: config.has_sack,
+            mss_bytes: config.announced_mss_bytes(),
+            connections: Vec::new(),
+        }
     }
 
     /// A connection begins, maybe in the place of one that is long over; `wscale`: the shift of its windows, `member`: what it
@@ -69,7 +73,7 @@ impl WindlassBox {
         packet.hop += 1;
         let Connection { handshake, flow, around } = &mut self.connections[(packet.to >> 1) as usize];
         around.note(&packet, to_sender);
-        let mut segment = segment_of(&packet, around.wscale, self.has_sack);
+        let mut segment = segment_of(&packet, around.wscale, self.has_sack, self.mss_bytes);
         let (number, wscale, now_ns) = (around.index, around.wscale, net.now_ns);
         let turn = &mut Turn { common: &mut self.common, around, net };
         turn.count(if to_sender { abi::WL_C_PACKETS_TO_SENDER } else { abi::WL_C_PACKETS_FROM_SENDER }, 1);
@@ -127,8 +131,8 @@ impl WindlassBox {
     }
 }
 
-/// The packet as its headers would carry it; `wscale`: the shift of its window, which a SYN announces.
-fn segment_of(packet: &Packet, wscale: u8, has_sack: bool) -> Segment {
+/// The packet as its headers would carry it; `wscale`: the shift of its window, which a SYN announces, as `mss_bytes`.
+fn segment_of(packet: &Packet, wscale: u8, has_sack: bool, mss_bytes: u16) -> Segment {
     let mut segment = Segment::new(wl_segment {
         seq: packet.seq as u32,
         ack: packet.ack as u32,
@@ -139,7 +143,7 @@ fn segment_of(packet: &Packet, wscale: u8, has_sack: bool) -> Segment {
     });
     segment.add_timestamps(packet.tsval_us, packet.tsecr_us);
     if packet.has(flag::SYN) {
-        segment.add_syn_options(MSS_ANNOUNCED_BYTES, wscale, has_sack);
+        segment.add_syn_options(mss_bytes, wscale, has_sack);
     }
     segment.add_sack(packet.sacks().iter().map(|b| (b.start as u32, b.end as u32)));
     segment

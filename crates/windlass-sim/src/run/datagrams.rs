@@ -2,7 +2,7 @@
 
 use super::Sim;
 use crate::{
-    packet::{DATAGRAM_BYTES, Packet, flag},
+    packet::{Packet, flag},
     time::{US, core_us, seconds},
 };
 use windlass_scenario::Response;
@@ -17,7 +17,7 @@ impl Sim<'_> {
         while let Some((_, size_bytes)) = session.take_due(flow, now_ns) {
             let (mut left_bytes, mut count) = (size_bytes.unwrap_or(0), 0);
             while left_bytes > 0 {
-                let len_bytes = left_bytes.min(DATAGRAM_BYTES);
+                let len_bytes = left_bytes.min(self.config.datagram_bytes);
                 let tsval_us = core_us(now_ns);
                 let (to, flags, len_bytes_16) = (2 * index, flag::DATAGRAM, len_bytes as u16);
                 self.net.send(

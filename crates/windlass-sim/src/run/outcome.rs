@@ -163,6 +163,7 @@ fn flow_report(
     if flow.single_size().is_none() {
         report.response_times = ResponseTimes::of(&session.responses);
         report.responses = session.responses;
+        report.pages = session.pages;
     }
     report
 }

@@ -11,7 +11,7 @@ use super::{
     usage::current_ssthresh,
 };
 use crate::{
-    packet::{Block, MSS_BYTES, Packet, flag},
+    packet::{Block, Packet, flag},
     time::{duration_us, echo_rtt_ns},
 };
 use windlass_core::abi::{
@@ -202,7 +202,7 @@ impl Sender {
             self.count_duplicates(ack.is_advance, ack.is_pure_duplicate, &mut ack.delivery);
         }
         if let Some(block) = ack.duplicate {
-            let segs = ((block.end - block.start) as u32).div_ceil(MSS_BYTES).max(1);
+            let segs = ((block.end - block.start) as u32).div_ceil(self.mss_bytes).max(1);
             self.undo.on_dsack(segs, block.end);
             // a probe's copy left by the clock, not because of reordering
             if self.probe.is_none_or(|p| !p.is_retrans || block.end != p.end_seq) {
@@ -377,9 +377,9 @@ impl Sender {
         let prior_cwnd = self.cwnd_segs();
         let before = Some(self.algorithm.decision).filter(|_| !ack.has_ece);
         self.begin_undo(before);
-        ack.sample.lost_bytes = self.lost_since_segs(ack) * MSS_BYTES;
+        ack.sample.lost_bytes = self.lost_since_segs(ack) * self.mss_bytes;
         self.algorithm.on_congestion(&ack.sample, why);
-        self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
+        self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / self.mss_bytes).max(1));
         self.high_seq = self.nxt;
         self.probe = None;
         self.owes_cwr = wire.has_ecn;
@@ -463,9 +463,9 @@ impl Sender {
         if delivered_segs > 0 && self.has_unsent() {
             sample.events |= WL_EV_MORE_WAITS;
         }
-        sample.newly_delivered_bytes = delivered_segs * MSS_BYTES;
-        sample.lost_bytes = lost_segs * MSS_BYTES;
-        sample.ce_bytes = if ack.has_ece { delivery.bytes() } else { 0 };
+        sample.newly_delivered_bytes = delivered_segs * self.mss_bytes;
+        sample.lost_bytes = lost_segs * self.mss_bytes;
+        sample.ce_bytes = if ack.has_ece { delivery.bytes(self.mss_bytes) } else { 0 };
         sample.srtt_us = duration_us(self.rtt.srtt_ns());
         sample.min_rtt_us = min_rtt_us;
         sample.delivered_bytes = self.rate.delivered_bytes;

@@ -4,7 +4,7 @@
 //! bundled for a twentieth of the round trip, 1 ms at most; not without SACK, where each counts.
 
 use super::Config;
-use crate::{packet::MSS_BYTES, time::MS};
+use crate::time::MS;
 
 /// Full segments are taken for so long until one arrives (TCP_MSS_DEFAULT).
 const RCV_MSS_FIRST_BYTES: u32 = 536;
@@ -95,7 +95,7 @@ impl AckPolicy {
         if a.has_grown {
             self.quick |= 1;
         }
-        if a.rcv_nxt - self.acked > u64::from(MSS_BYTES) || self.quick > 0 || a.is_urgent {
+        if a.rcv_nxt - self.acked > u64::from(config.mss_bytes) || self.quick > 0 || a.is_urgent {
             return AckWhen::Now;
         }
         if a.has_hole {
@@ -156,6 +156,7 @@ impl AckPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::MSS_BYTES;
 
     fn arrival(now_ns: u64, segs: u64) -> Arrival {
         let rcv_nxt = segs * u64::from(MSS_BYTES);

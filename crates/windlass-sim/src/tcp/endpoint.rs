@@ -63,7 +63,7 @@ impl Endpoint {
     ) -> Endpoint {
         let ecn = if algorithm.needs_ecn() { Ecn::Exact } else { config.ecn };
         Endpoint {
-            sender: Sender::new(algorithm, random, is_traced),
+            sender: Sender::new(algorithm, random, config.mss_bytes, is_traced),
             receiver: Receiver::new(config, ecn),
             phase: Phase::Closed,
             peer,

@@ -57,7 +57,10 @@ pub use endpoint::{Endpoint, Phase};
 pub use send_buffer::WRITE_BYTES;
 pub use sender::{Round, SenderStats};
 
-use crate::time::{MS, S};
+use crate::{
+    packet::{DATAGRAM_BYTES, MSS_BYTES},
+    time::{MS, S},
+};
 use windlass_core::abi::WL_INIT_CWND_SEGS;
 use windlass_scenario::{Parameters, Span, Tcp};
 
@@ -70,6 +73,10 @@ const WSCALE_MAX: u8 = 14;
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
+    /// Payload of a full segment.
+    pub mss_bytes: u32,
+    /// Payload of a full datagram.
+    pub datagram_bytes: u64,
     /// Smallest retransmission timeout.
     pub rto_min_ns: u64,
     /// Timeout before there is a round-trip time (RFC 6298, section 2.1).
@@ -123,6 +130,11 @@ pub enum Ecn {
 }
 
 impl Config {
+    /// MSS as hosts announce it: timestamps are part of it (RFC 6691).
+    pub fn announced_mss_bytes(&self) -> u16 {
+        (self.mss_bytes + 12) as u16
+    }
+
     /// Initial congestion window.
     pub fn initial_segs(&self) -> u32 {
         self.initial_window_segs.unwrap_or(WL_INIT_CWND_SEGS)
@@ -144,6 +156,8 @@ impl Config {
         };
         let rcv_window_bytes = tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32);
         Config {
+            mss_bytes: tcp.mss_bytes(),
+            datagram_bytes: tcp.datagram_bytes(),
             rto_min_ns: tcp.rto_min.map_or(self.rto_min_ns, Span::ns),
             initial_window_segs: tcp.initial_window.or(self.initial_window_segs),
             delack_ns: tcp.delayed_ack.map_or(self.delack_ns, Span::ns),
@@ -167,6 +181,8 @@ impl Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            mss_bytes: MSS_BYTES,
+            datagram_bytes: DATAGRAM_BYTES,
             rto_min_ns: 200 * MS,
             rto_initial_ns: S,
             rto_max_ns: 120 * S,

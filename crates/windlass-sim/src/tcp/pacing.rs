@@ -2,10 +2,7 @@
 //! (tcp_pacing_check(), tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()). Each waits for the time of the one
 //! before it, however short that was: losses that are not next to each other are super-packets of their own.
 
-use crate::{
-    packet::MSS_BYTES,
-    time::{S, US},
-};
+use crate::time::{S, US};
 
 /// Segments at the beginning that are never paced.
 const UNPACED_SEGS: u64 = 10;
@@ -21,18 +18,18 @@ const MAX_BYTES: u64 = 65_536;
 /// They are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
 const RTT_SHIFT_US: u32 = 9;
 
-/// Segments of a super-packet at the rate that the algorithm has set.
-pub(super) fn paced_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+/// Segments of `mss_bytes` of a super-packet at the rate that the algorithm has set.
+pub(super) fn paced_segs(rate_bytes_ps: u64, min_rtt_ns: u64, mss_bytes: u32) -> u32 {
     let least_segs = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { LEAST_SEGS };
-    autosize_segs(rate_bytes_ps, min_rtt_ns, least_segs)
+    autosize_segs(rate_bytes_ps, min_rtt_ns, least_segs, mss_bytes)
 }
 
 /// Segments of a super-packet at this rate, at least `least_segs`.
-pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64, least_segs: u32) -> u32 {
+pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64, least_segs: u32, mss_bytes: u32) -> u32 {
     let halvings = (min_rtt_ns / US) >> RTT_SHIFT_US;
     let for_short_rtt = if halvings < 16 { MAX_BYTES >> halvings } else { 0 };
     let bytes = ((rate_bytes_ps >> SHIFT) + for_short_rtt).min(MAX_BYTES);
-    ((bytes / u64::from(MSS_BYTES)) as u32).max(least_segs)
+    ((bytes / u64::from(mss_bytes)) as u32).max(least_segs)
 }
 
 /// The schedule of a sender.
@@ -88,16 +85,17 @@ impl Pacing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
+    use crate::{packet::MSS_BYTES, time::MS};
 
     const RATE_BYTES_PS: Option<u64> = Some(1_448_000); // a segment a ms
 
     #[test]
     fn a_super_packet_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
-        assert_eq!(paced_segs(100_000, 40 * MS), 1);
-        assert_eq!(paced_segs(1_448_000, 40 * MS), 2);
-        assert_eq!(paced_segs(125_000_000, 40 * MS), 45);
-        assert_eq!(paced_segs(1_448_000, MS), 23);
+        assert_eq!(paced_segs(100_000, 40 * MS, MSS_BYTES), 1);
+        assert_eq!(paced_segs(1_448_000, 40 * MS, MSS_BYTES), 2);
+        assert_eq!(paced_segs(125_000_000, 40 * MS, MSS_BYTES), 45);
+        assert_eq!(paced_segs(1_448_000, MS, MSS_BYTES), 23);
+        assert_eq!(paced_segs(125_000_000, 40 * MS, 8948), 7);
     }
 
     /// Sends super-packets of `segs` segments as they may leave; returns the times of the first sixteen segments, in ms.

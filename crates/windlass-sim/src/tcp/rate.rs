@@ -3,7 +3,7 @@
 //! (tcp_clean_rtx_queue(), tcp_rate_skb_delivered()), a short segment is worth as much as a full one.
 
 use super::seg::Seg;
-use crate::{packet::MSS_BYTES, time::core_us};
+use crate::time::core_us;
 use windlass_core::abi::wl_sample;
 
 /// What of the flow every segment remembers when it is sent.
@@ -36,9 +36,9 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// What was delivered, every segment as if it were full.
-    pub fn bytes(&self) -> u32 {
-        self.segs * MSS_BYTES
+    /// What was delivered, every segment as if it were full, of `mss_bytes`.
+    pub fn bytes(&self, mss_bytes: u32) -> u32 {
+        self.segs * mss_bytes
     }
 
     /// A segment has arrived.
@@ -87,13 +87,13 @@ impl Rate {
         core_us(now_ns).wrapping_sub(self.delivered_at_us)
     }
 
-    /// Fills the rate fields of an ACK's sample.
+    /// Fills the rate fields of an ACK's sample, which has the MSS already.
     pub fn finish(&mut self, delivery: &Delivery, now_ns: u64, min_rtt_us: u32, sample: &mut wl_sample) {
         if delivery.segs == 0 {
             return;
         }
-        let now_us = core_us(now_ns);
-        self.delivered_bytes = self.delivered_bytes.wrapping_add(delivery.bytes());
+        let (now_us, bytes) = (core_us(now_ns), delivery.bytes(sample.mss_bytes));
+        self.delivered_bytes = self.delivered_bytes.wrapping_add(bytes);
         self.delivered_at_us = now_us;
         sample.since_delivery_us = 0;
         let passed = self.delivered_bytes.wrapping_sub(self.app_limited_until) as i32;
@@ -111,8 +111,8 @@ impl Rate {
         // one short segment, and nothing else since it was sent: its ACK may have waited (FLAG_ACK_MAYBE_DELAYED)
         let is_lone = delivery.segs == 1
             && delivery.sacked_sent_at_ns.is_none()
-            && self.delivered_bytes.wrapping_sub(newest.delivered_bytes) == delivery.bytes();
-        sample.is_ack_delayed = (is_lone && u32::from(newest.len_bytes) < MSS_BYTES).into();
+            && self.delivered_bytes.wrapping_sub(newest.delivered_bytes) == bytes;
+        sample.is_ack_delayed = (is_lone && u32::from(newest.len_bytes) < sample.mss_bytes).into();
         // faster than the path ever was: the ACK is for an earlier copy
         if interval_us >= min_rtt_us {
             sample.rate_interval_us = interval_us;
@@ -124,7 +124,7 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
+    use crate::{packet::MSS_BYTES, time::MS};
 
     const MSS: u64 = MSS_BYTES as u64;
 
@@ -140,7 +140,8 @@ mod tests {
             rate.stamp(seg);
         }
         for (seg, n) in segs.iter().zip(1u32..) {
-            let (mut delivery, mut sample) = (Delivery::default(), wl_sample::default());
+            let (mut delivery, mut sample) =
+                (Delivery::default(), wl_sample { mss_bytes: MSS_BYTES, ..wl_sample::default() });
             delivery.add(seg, false);
             rate.finish(&delivery, (40 + u64::from(n)) * MS, 41_000, &mut sample);
             let measured = (sample.rate_delivered_bytes / MSS_BYTES, sample.rate_interval_us);
@@ -152,7 +153,7 @@ mod tests {
         let (mut rate, mut delivery) = (Rate::default(), Delivery::default());
         delivery.add(&Seg::new(0, 230, false, 0), false);
         delivery.add(&Seg::new(230, MSS_BYTES as u16, false, 0), true);
-        rate.finish(&delivery, 40 * MS, 0, &mut wl_sample::default());
-        assert_eq!((delivery.bytes(), rate.delivered_bytes), (2 * MSS_BYTES, 2 * MSS_BYTES));
+        rate.finish(&delivery, 40 * MS, 0, &mut wl_sample { mss_bytes: MSS_BYTES, ..wl_sample::default() });
+        assert_eq!((delivery.bytes(MSS_BYTES), rate.delivered_bytes), (2 * MSS_BYTES, 2 * MSS_BYTES));
     }
 }

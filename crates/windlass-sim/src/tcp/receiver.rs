@@ -137,7 +137,7 @@ impl Receiver {
         let len_bytes = u32::from(packet.len_bytes);
         self.policy.on_length(len_bytes);
         let is_ecn_news = self.note_mark(packet);
-        self.window.measure(len_bytes, packet.tsecr_us, now_ns);
+        self.window.measure(len_bytes, config.mss_bytes, packet.tsecr_us, now_ns);
         let mut has_grown = false;
         let had_hole = !self.waiting.is_empty();
         let block = Block { start: packet.seq, end: packet.end() };
@@ -155,15 +155,15 @@ impl Receiver {
             if self.policy.on_news(now_ns, rtt.rto_ns(config)) {
                 self.be_quick(config.quick_acks);
             }
-            has_grown = self.window.grow(self.waiting_bytes + len_bytes);
+            has_grown = self.window.grow(self.waiting_bytes + len_bytes, config.mss_bytes);
             self.advance(block.end);
             // the gap is filled (RFC 5681, section 4.2)
             is_urgent |= had_hole && self.waiting.is_empty();
             // what ends a message or a super-packet is acknowledged as soon as all is read (tcp_cleanup_rbuf())
-            is_urgent |= packet.is_pushed() && self.waiting.is_empty();
+            is_urgent |= packet.is_pushed(config.mss_bytes) && self.waiting.is_empty();
         } else {
             // without SACK the ACK must be a duplicate, and one that moves the window is none
-            has_grown = config.has_sack && self.window.grow(self.waiting_bytes);
+            has_grown = config.has_sack && self.window.grow(self.waiting_bytes, config.mss_bytes);
             self.keep(block);
             self.window.on_hole(self.rcv_nxt, self.waiting_end());
             is_urgent = is_ecn_news;
@@ -188,7 +188,7 @@ impl Receiver {
         packet.ack = self.rcv_nxt;
         packet.tsecr_us = self.ts_recent_us;
         if packet.has(flag::SYN) {
-            packet.window_bytes = self.window.offer_unscaled();
+            packet.window_bytes = self.window.offer_unscaled(config);
         } else {
             packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes);
             if config.has_sack {

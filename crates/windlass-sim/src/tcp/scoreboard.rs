@@ -4,7 +4,7 @@ use super::{
     rate::Delivery,
     seg::{Seg, seg_flag::*},
 };
-use crate::packet::{Block, MSS_BYTES};
+use crate::packet::Block;
 use std::collections::VecDeque;
 
 /// Places that an idle connection keeps for its next segments.
@@ -291,9 +291,10 @@ impl Scoreboard {
 
     /// Index of the first segment that begins at `seq` or later.
     fn index_from(&self, seq: u64) -> usize {
-        let Some(first) = self.segs.front() else { return 0 };
+        let (Some(first), Some(last)) = (self.segs.front(), self.segs.back()) else { return 0 };
         // nearly all segments are full: guess, then look
-        let guess = (seq.saturating_sub(first.seq) / u64::from(MSS_BYTES)) as usize;
+        let mss_bytes = first.len_bytes.max(last.len_bytes).max(1);
+        let guess = (seq.saturating_sub(first.seq) / u64::from(mss_bytes)) as usize;
         if self.segs.get(guess).is_some_and(|s| s.seq == seq) {
             return guess;
         }
@@ -304,6 +305,7 @@ impl Scoreboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::MSS_BYTES;
     use proptest::prelude::*;
 
     const MSS: u64 = MSS_BYTES as u64;

@@ -2,7 +2,6 @@
 //! (tcp_sndbuf_expand(), tcp_sendmsg_locked() in Linux).
 
 use super::{Config, sender::Sender};
-use crate::packet::MSS_BYTES;
 use windlass_core::abi::WL_INIT_CWND_SEGS;
 
 /// Memory of the send buffer that an sk_buff takes beside its payload (SKB_TRUESIZE() of its head).
@@ -11,8 +10,15 @@ pub(super) const SKB_MEMORY_BYTES: u64 = 832;
 const SKB_MAX_BYTES: u64 = 65_536;
 /// What the application writes at a time (sendfile_max_chunk of nginx).
 pub const WRITE_BYTES: u64 = 2 << 20;
-/// What Linux reckons that an sk_buff of one segment takes (tcp_sndbuf_expand()).
-const LONE_SKB_BYTES: u32 = 2304;
+/// Room of an sk_buff for headers, and what of it lies behind its data (MAX_TCP_HEADER, struct skb_shared_info).
+const SKB_ROOM_BYTES: u32 = 576;
+/// The sk_buff itself.
+const SKB_HEAD_BYTES: u32 = 256;
+
+/// What Linux reckons that an sk_buff of one full segment takes, whose MSS was announced so (tcp_sndbuf_expand()).
+fn lone_skb_bytes(announced_mss_bytes: u16) -> u32 {
+    (u32::from(announced_mss_bytes) + SKB_ROOM_BYTES).next_power_of_two() + SKB_HEAD_BYTES
+}
 
 impl Sender {
     /// The application begins to write once a third of the send buffer is free (sk_stream_is_writeable() in Linux). If all of
@@ -43,7 +49,7 @@ impl Sender {
     pub(super) fn grow_buffer(&mut self, config: &Config) {
         let windows = if self.is_pacing() { 3 } else { 2 };
         let segs = self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(windows);
-        let wanted_bytes = segs.saturating_mul(LONE_SKB_BYTES);
+        let wanted_bytes = segs.saturating_mul(lone_skb_bytes(config.announced_mss_bytes()));
         self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
     }
 
@@ -57,9 +63,9 @@ impl Sender {
     fn writes_until(&self, memory_bytes: u64, room_segs: u32, config: &Config) -> u64 {
         let skb_bytes = self.skb_bytes(config);
         let leave_segs = self.pacing.free_segs(self.algorithm.decision.rate_bytes_ps()).min(room_segs.into());
-        let by_window = self.nxt + leave_segs * u64::from(MSS_BYTES) + skb_bytes;
+        let by_window = self.nxt + leave_segs * u64::from(self.mss_bytes) + skb_bytes;
         let leaves_whole =
-            !config.has_offload || u64::from(self.longest_super_packet_segs() * MSS_BYTES) >= skb_bytes;
+            !config.has_offload || u64::from(self.longest_super_packet_segs() * self.mss_bytes) >= skb_bytes;
         if leave_segs > 0 && by_window > self.buffered && !leaves_whole {
             return by_window.min(self.buffered + WRITE_BYTES);
         }
@@ -72,7 +78,7 @@ impl Sender {
 
     /// Payload of an sk_buff that waits to be sent: at most half of the peer's window (tcp_xmit_size_goal()).
     fn skb_bytes(&self, config: &Config) -> u64 {
-        let mss = u64::from(MSS_BYTES);
+        let mss = u64::from(self.mss_bytes);
         if !config.has_offload {
             return mss;
         }
@@ -92,6 +98,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::{
+        packet::MSS_BYTES,
         rng,
         tcp::{Ecn, cable::cable, receiver::Receiver, sender::Wire},
         time::MS,
@@ -103,7 +110,8 @@ mod tests {
         let (mut net, hop) = cable();
         let config = Config::default();
         let mut receiver = Receiver::new(&config, Ecn::Off);
-        let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let mut sender =
+            Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), config.mss_bytes, false);
         let mut wire = Wire { net: &mut net, config: &config, id: 0, peer: 1, hop, has_ecn: false };
         sender.on_established(Some(100 * MS), 64_000, false, &mut wire);
         sender.write(10_000_000, &mut wire, &mut receiver);
@@ -114,10 +122,15 @@ mod tests {
         sender.buffer_bytes
     }
 
+    #[test]
+    fn an_sk_buff_takes_a_power_of_two_and_its_head() {
+        assert_eq!([1460, 8960].map(lone_skb_bytes), [2304, 16_640]);
+    }
+
     /// Super-packets are of two segments here. After the only one the window has no room; after the first of two it has.
     #[test]
     fn it_grows_between_two_super_packets() {
-        assert_eq!(buffer_bytes_after(2), 2 * 10 * LONE_SKB_BYTES);
-        assert_eq!(buffer_bytes_after(4), 2 * 14 * LONE_SKB_BYTES);
+        assert_eq!(buffer_bytes_after(2), 2 * 10 * 2304);
+        assert_eq!(buffer_bytes_after(4), 2 * 14 * 2304);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     engine::Kind,
     group::Membership,
     network::Network,
-    packet::{MSS_BYTES, Packet, flag},
+    packet::{Packet, flag},
     time::{US, core_us, duration_us},
     timer::Timer,
 };
@@ -152,6 +152,8 @@ impl Wire<'_> {
 /// The sending half of an endpoint.
 #[derive(Debug)]
 pub struct Sender {
+    /// Payload of a full segment.
+    pub(super) mss_bytes: u32,
     /// The congestion control.
     pub algorithm: Control,
     /// What it did.
@@ -229,10 +231,11 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender whose SYN is still to be sent.
-    pub fn new(algorithm: Algorithm, random: SplitMix64, is_traced: bool) -> Sender {
-        let sample = wl_sample { mss_bytes: MSS_BYTES, ..wl_sample::default() };
+    /// A sender whose SYN is still to be sent, with full segments of `mss_bytes`.
+    pub fn new(algorithm: Algorithm, random: SplitMix64, mss_bytes: u32, is_traced: bool) -> Sender {
+        let sample = wl_sample { mss_bytes, ..wl_sample::default() };
         Sender {
+            mss_bytes,
             algorithm: Control::new(algorithm, &sample),
             stats: SenderStats::default(),
             rounds: is_traced.then(Vec::new),
@@ -252,7 +255,7 @@ impl Sender {
             rack: Rack::default(),
             rtt: Rtt::default(),
             rate: Rate::default(),
-            usage: Usage::default(),
+            usage: Usage::new(mss_bytes),
             prr: Prr::default(),
             undo: Undo::default(),
             state: CaState::Open,
@@ -316,7 +319,7 @@ impl Sender {
         self.algorithm.begin(&params, &sample);
         let initial_segs = if has_lost_syns { Some(1) } else { config.initial_window_segs };
         if let Some(segs) = initial_segs {
-            self.algorithm.decision.cwnd_bytes = segs * MSS_BYTES;
+            self.algorithm.decision.cwnd_bytes = segs * self.mss_bytes;
         }
         self.usage.on_change(now_ns);
         if let Some(group) = &mut self.group {
@@ -365,9 +368,9 @@ impl Sender {
         let rto_ns = self.rtt.rto_ns(config);
         let initial_segs = config.initial_segs();
         if self.is_reducing() {
-            let mut cwnd_bytes = self.cwnd_segs() * MSS_BYTES;
+            let mut cwnd_bytes = self.cwnd_segs() * self.mss_bytes;
             self.usage.restart_cwnd(&mut cwnd_bytes, initial_segs, now_ns, idle_ns, rto_ns);
-            self.prr.set_cwnd(cwnd_bytes / MSS_BYTES);
+            self.prr.set_cwnd(cwnd_bytes / self.mss_bytes);
         } else {
             let decision = &mut self.algorithm.decision;
             self.usage.restart(decision, initial_segs, now_ns, idle_ns, rto_ns);
@@ -381,7 +384,8 @@ impl Sender {
     /// is on its way again: the application, not the network, was the limit (tcp_rate_check_app_limited() in Linux).
     pub(super) fn check_app_limited(&mut self, end_seq: u64) {
         let is_repaired = self.board.lost_segs() <= self.board.resent_segs();
-        if end_seq.saturating_sub(self.nxt) < u64::from(MSS_BYTES) && self.room_segs() > 0 && is_repaired {
+        if end_seq.saturating_sub(self.nxt) < u64::from(self.mss_bytes) && self.room_segs() > 0 && is_repaired
+        {
             self.rate.mark_app_limited(self.pipe_bytes());
         }
     }
@@ -420,7 +424,7 @@ impl Sender {
         if self.is_reducing() {
             return self.prr.cwnd().max(1);
         }
-        (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1)
+        (self.algorithm.decision.cwnd_bytes / self.mss_bytes).max(1)
     }
 
     /// Segments that the window has room for.
@@ -430,8 +434,8 @@ impl Sender {
 
     /// Slow start threshold; none: there was no reason for one yet.
     pub fn ssthresh_segs(&self) -> Option<u32> {
-        let segs = self.algorithm.decision.ssthresh_bytes / MSS_BYTES;
-        Some(segs).filter(|segs| *segs < WL_CWND_MAX_BYTES / MSS_BYTES)
+        let segs = self.algorithm.decision.ssthresh_bytes / self.mss_bytes;
+        Some(segs).filter(|segs| *segs < WL_CWND_MAX_BYTES / self.mss_bytes)
     }
 
     /// Segments in the network.
@@ -451,12 +455,12 @@ impl Sender {
 
     /// Payload of a full segment.
     pub fn mss_bytes(&self) -> u32 {
-        MSS_BYTES
+        self.mss_bytes
     }
 
     /// Payload sent so far, counting retransmitted segments whole.
     pub fn sent_bytes(&self) -> u64 {
-        self.nxt.min(self.written) - 1 + self.stats.retrans_segs * u64::from(MSS_BYTES)
+        self.nxt.min(self.written) - 1 + self.stats.retrans_segs * u64::from(self.mss_bytes)
     }
 
     /// Whether the algorithm paces itself, and so does its own reductions (cong_control in Linux). Neither does a host reduce what is
@@ -487,7 +491,7 @@ impl Sender {
 
     /// Bytes in the network, counting segments whole, as the window does.
     pub(super) fn pipe_bytes(&self) -> u32 {
-        self.board.pipe_segs() * MSS_BYTES
+        self.board.pipe_segs() * self.mss_bytes
     }
 
     /// May the window grow?
@@ -500,7 +504,7 @@ impl Sender {
         let us = |ns: u64| if ns == 0 { 0 } else { duration_us(ns) };
         wl_sample {
             now_us: core_us(now_ns),
-            mss_bytes: MSS_BYTES,
+            mss_bytes: self.mss_bytes,
             srtt_us: us(self.rtt.srtt_ns()),
             min_rtt_us: us(self.rtt.min_ns()),
             delivered_bytes: self.rate.delivered_bytes,
@@ -535,7 +539,7 @@ impl Sender {
         }
         debug_assert!(self.una <= self.nxt && self.nxt <= self.wnd_edge, "{self:?}");
         // BBR's may be what is in flight, which ends in a short segment: it is rounded up where it is used
-        debug_assert!(self.is_pacing() || self.algorithm.decision.cwnd_bytes >= MSS_BYTES, "{self:?}");
+        debug_assert!(self.is_pacing() || self.algorithm.decision.cwnd_bytes >= self.mss_bytes, "{self:?}");
         debug_assert_eq!(self.is_idle(), self.board.out_segs() == 0, "{self:?}");
     }
 }

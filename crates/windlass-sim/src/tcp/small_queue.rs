@@ -8,7 +8,7 @@ use super::{
     send_buffer::SKB_MEMORY_BYTES,
     sender::{Sender, Wire},
 };
-use crate::{engine::Kind, packet::MSS_BYTES};
+use crate::engine::Kind;
 use std::collections::VecDeque;
 
 /// A sender may have what its rate makes in 2^-10 s there (sk_pacing_shift) ...
@@ -61,9 +61,9 @@ impl HostQueue {
     }
 }
 
-/// The most that a sender at this rate may have there before it sends another super-packet of `segs` segments.
-fn limit_bytes(rate_bytes_ps: u64, segs: u32, doublings: u32) -> u64 {
-    let skb_bytes = u64::from(segs) * u64::from(MSS_BYTES) + SKB_MEMORY_BYTES;
+/// The most that a sender at this rate may have there before it sends another super-packet of `payload_bytes`.
+fn limit_bytes(rate_bytes_ps: u64, payload_bytes: u64, doublings: u32) -> u64 {
+    let skb_bytes = payload_bytes + SKB_MEMORY_BYTES;
     (rate_bytes_ps >> SHIFT).max(LEAST_SKBS * skb_bytes).min(MOST_BYTES) << doublings
 }
 
@@ -72,10 +72,11 @@ impl Sender {
     /// no more than one sk_buff is on its way, it always has.
     pub(super) fn may_queue(&mut self, segs: u32, doublings: u32, wire: &mut Wire) -> bool {
         let rate_bytes_ps = self.pacing_rate_bytes_ps();
+        let payload_bytes = u64::from(segs) * u64::from(self.mss_bytes);
         let Some(queue) = self.host_queue.as_mut().filter(|_| self.board.super_packets() > 1) else {
             return true;
         };
-        let room = queue.check(limit_bytes(rate_bytes_ps, segs, doublings), wire.now_ns());
+        let room = queue.check(limit_bytes(rate_bytes_ps, payload_bytes, doublings), wire.now_ns());
         if let Err(due_ns) = room {
             self.pace.arm_by(&mut wire.net.events, due_ns, Kind::Pace, wire.id);
         }
@@ -90,10 +91,10 @@ mod tests {
     /// 1 Gbit/s make 122 kB in 2^-10 s; at 10 Mbit/s two super-packets of two segments are more.
     #[test]
     fn the_limit_is_a_millisecond_of_the_rate_or_two_super_packets() {
-        assert_eq!(limit_bytes(125_000_000, 2, 0), 122_070);
-        assert_eq!(limit_bytes(1_250_000, 2, 0), 2 * (2 * 1448 + 832));
-        assert_eq!(limit_bytes(1_250_000, 2, OF_RETRANSMISSIONS), 4 * (2 * 1448 + 832));
-        assert_eq!(limit_bytes(100_000_000_000, 45, 0), 4 << 20);
+        assert_eq!(limit_bytes(125_000_000, 2 * 1448, 0), 122_070);
+        assert_eq!(limit_bytes(1_250_000, 2 * 1448, 0), 2 * (2 * 1448 + 832));
+        assert_eq!(limit_bytes(1_250_000, 2 * 1448, OF_RETRANSMISSIONS), 4 * (2 * 1448 + 832));
+        assert_eq!(limit_bytes(100_000_000_000, 45 * 1448, 0), 4 << 20);
     }
 
     #[test]

@@ -6,11 +6,7 @@ use super::{
     sender::{CaState, Pending, Sender, TailProbe, Wire},
     tso::Place,
 };
-use crate::{
-    engine::Kind,
-    packet::{MSS_BYTES, flag},
-    time::MS,
-};
+use crate::{engine::Kind, packet::flag, time::MS};
 use windlass_core::abi::{WL_EV_TIMEOUT, WL_EV_TIMEOUT_AGAIN};
 
 /// Added to timers that must not fire early (TCP_TIMEOUT_MIN).
@@ -129,7 +125,7 @@ impl Sender {
         self.board.set_dup_segs(0);
         let lost_before = self.board.lost_total;
         self.rack.lose_on_timeout(&mut self.board, now_ns);
-        sample.lost_bytes = (self.board.lost_total - lost_before) as u32 * MSS_BYTES;
+        sample.lost_bytes = (self.board.lost_total - lost_before) as u32 * self.mss_bytes;
         self.state = CaState::Loss;
         sample.events |= WL_EV_TIMEOUT;
         sample.inflight_bytes = self.pipe_bytes();
@@ -140,7 +136,7 @@ impl Sender {
         self.algorithm.on_timeout(&sample);
         // on_timeout() looks ahead to what was lost, and here it counts
         self.algorithm.on_ack(&sample);
-        self.algorithm.decision.cwnd_bytes = self.pipe_bytes() + MSS_BYTES;
+        self.algorithm.decision.cwnd_bytes = self.pipe_bytes() + self.mss_bytes;
         self.usage.on_change(now_ns);
         self.high_seq = self.nxt;
         self.probe = None;
@@ -182,7 +178,7 @@ impl Sender {
         if self.board.out_segs() > 0 {
             return self.arm_timeout_of_head(wire);
         }
-        let room = self.wnd_edge.saturating_sub(self.nxt).min(MSS_BYTES.into());
+        let room = self.wnd_edge.saturating_sub(self.nxt).min(self.mss_bytes.into());
         let len_bytes = room.min(self.written.saturating_sub(self.nxt)) as u16;
         if len_bytes > 0 {
             return self.send_new(len_bytes, false, Place::ALONE, wire, receiver);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::Kind,
-    packet::{MSS_BYTES, flag},
+    packet::flag,
     time::{US, core_us, duration_us},
 };
 
@@ -17,7 +17,7 @@ impl Sender {
     /// The next new segment: payload and whether it is the FIN; none if there is nothing to send.
     fn next_new(&self) -> Option<(u16, bool)> {
         if self.nxt < self.buffered {
-            let len_bytes = (self.buffered - self.nxt).min(MSS_BYTES.into());
+            let len_bytes = (self.buffered - self.nxt).min(self.mss_bytes.into());
             return Some((len_bytes as u16, false));
         }
         (self.is_closing && self.nxt == self.written).then_some((0, true))
@@ -292,7 +292,8 @@ mod tests {
         let (mut net, hop) = cable();
         let config = Config::default();
         let mut receiver = Receiver::new(&config, Ecn::Off);
-        let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let mut sender =
+            Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), config.mss_bytes, false);
         let mut wire = Wire { net: &mut net, config: &config, id: 0, peer: 1, hop, has_ecn: false };
         sender.on_established(Some(100 * MS), 64_000, false, &mut wire);
         sender.write(10_000_000, &mut wire, &mut receiver);

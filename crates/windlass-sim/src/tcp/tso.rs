@@ -5,10 +5,7 @@ use super::{
     pacing::{LEAST_SEGS, autosize_segs, paced_segs},
     sender::{Sender, Wire},
 };
-use crate::{
-    packet::MSS_BYTES,
-    time::{MS, US},
-};
+use crate::time::{MS, US};
 use windlass_core::abi::wl_decision;
 
 /// Room for this part of the window is used at once (tcp_tso_win_divisor).
@@ -33,6 +30,8 @@ impl Place {
 /// What is known when new segments could be sent.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
+    /// Payload of a full segment.
+    mss_bytes: u32,
     /// Longest super-packet, in segments.
     max_segs: u32,
     /// Congestion window.
@@ -67,7 +66,7 @@ pub enum WaitsFor {
 impl Moment {
     /// Should the sender wait until a longer super-packet can be sent? Not if the next ACK is far.
     fn waits_for(&self) -> Option<WaitsFor> {
-        let mss = u64::from(MSS_BYTES);
+        let mss = u64::from(self.mss_bytes);
         let cwnd_left_bytes = self.cwnd_left_bytes();
         let room_bytes = cwnd_left_bytes.min(self.wnd_left_bytes);
         let window_bytes = self.wnd_bytes.min(u64::from(self.cwnd_segs) * mss);
@@ -88,7 +87,7 @@ impl Moment {
     /// Segments that leave together if the sender does not wait, at least one, and at most half of the congestion window, so that
     /// there are two super-packets in flight (tcp_cwnd_test()).
     fn ready_segs(&self) -> u32 {
-        let mss = u64::from(MSS_BYTES);
+        let mss = u64::from(self.mss_bytes);
         let half_bytes = u64::from(self.cwnd_segs / 2) * mss;
         let whole_bytes = self.cwnd_left_bytes().min(half_bytes).min(self.wnd_left_bytes);
         let segs = (whole_bytes / mss).min(self.unsent_bytes.div_ceil(mss));
@@ -96,7 +95,7 @@ impl Moment {
     }
 
     fn cwnd_left_bytes(&self) -> u64 {
-        u64::from(self.cwnd_segs.saturating_sub(self.pipe_segs)) * u64::from(MSS_BYTES)
+        u64::from(self.cwnd_segs.saturating_sub(self.pipe_segs)) * u64::from(self.mss_bytes)
     }
 }
 
@@ -116,6 +115,7 @@ impl Sender {
     /// What there is to know about how many segments should leave at once.
     fn moment(&self, now_ns: u64) -> Moment {
         Moment {
+            mss_bytes: self.mss_bytes,
             max_segs: self.longest_super_packet_segs(),
             cwnd_segs: self.cwnd_segs(),
             pipe_segs: self.board.pipe_segs(),
@@ -133,8 +133,8 @@ impl Sender {
     pub(super) fn longest_super_packet_segs(&self) -> u32 {
         let min_rtt_ns = self.rtt.min_ns();
         match self.algorithm.decision.rate_bytes_ps() {
-            Some(rate_bytes_ps) => paced_segs(rate_bytes_ps, min_rtt_ns),
-            None => autosize_segs(self.rate_of_window_bytes_ps(), min_rtt_ns, LEAST_SEGS),
+            Some(rate_bytes_ps) => paced_segs(rate_bytes_ps, min_rtt_ns, self.mss_bytes),
+            None => autosize_segs(self.rate_of_window_bytes_ps(), min_rtt_ns, LEAST_SEGS, self.mss_bytes),
         }
     }
 
@@ -149,18 +149,20 @@ impl Sender {
         let percent = if cwnd_bytes < ssthresh_bytes / 2 { 200 } else { 120 };
         let window_segs = u64::from(self.cwnd_segs().max(self.board.out_segs()));
         let srtt_us = (self.rtt.srtt_ns() / US).max(1);
-        window_segs * u64::from(MSS_BYTES) * percent * 10_000 / srtt_us
+        window_segs * u64::from(self.mss_bytes) * percent * 10_000 / srtt_us
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::MSS_BYTES;
 
     const MSS: u64 = MSS_BYTES as u64;
 
     fn moment() -> Moment {
         Moment {
+            mss_bytes: MSS_BYTES,
             max_segs: 8,
             cwnd_segs: 100,
             pipe_segs: 98,

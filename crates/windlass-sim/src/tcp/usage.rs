@@ -1,12 +1,13 @@
 //! Was the window in use? Only then may it grow; and one that is not used for long is no measure of the path any more
 //! (RFC 7661; tcp_cwnd_validate(), tcp_cwnd_application_limited() and tcp_cwnd_restart() in Linux).
 
-use crate::packet::MSS_BYTES;
 use windlass_core::abi::{WL_CWND_MAX_BYTES, wl_decision};
 
 /// How the window was used in this round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
+    /// Payload of a full segment.
+    mss_bytes: u32,
     /// The window was full at some time.
     is_limited: bool,
     /// Most segments out at a time.
@@ -20,6 +21,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of a sender with full segments of `mss_bytes`.
+    pub fn new(mss_bytes: u32) -> Usage {
+        Usage { mss_bytes, ..Usage::default() }
+    }
+
     /// May the window grow? In slow start it may up to twice what was out.
     pub fn is_cwnd_limited(&self, decision: &wl_decision, cwnd_segs: u32) -> bool {
         let is_slow_start = decision.cwnd_bytes < decision.ssthresh_bytes;
@@ -51,7 +57,7 @@ impl Usage {
         after_ns: Option<u64>,
         may_shrink: bool,
     ) {
-        if self.is_cwnd_limited(decision, decision.cwnd_bytes / MSS_BYTES) {
+        if self.is_cwnd_limited(decision, decision.cwnd_bytes / self.mss_bytes) {
             self.used_segs = 0;
             self.used_at_ns = now_ns;
             return;
@@ -64,7 +70,7 @@ impl Usage {
         if !may_shrink {
             return;
         }
-        let used_bytes = self.used_segs.max(initial_segs) * MSS_BYTES;
+        let used_bytes = self.used_segs.max(initial_segs) * self.mss_bytes;
         if used_bytes < decision.cwnd_bytes {
             decision.ssthresh_bytes = current_ssthresh(decision);
             decision.cwnd_bytes = (decision.cwnd_bytes + used_bytes) / 2;
@@ -99,7 +105,7 @@ impl Usage {
         if idle_ns <= rto_ns {
             return false;
         }
-        let floor = (*cwnd_bytes).min(initial_segs * MSS_BYTES);
+        let floor = (*cwnd_bytes).min(initial_segs * self.mss_bytes);
         let mut left_ns = idle_ns - rto_ns;
         while left_ns > 0 && *cwnd_bytes > floor {
             *cwnd_bytes = (*cwnd_bytes / 2).max(floor);
@@ -119,7 +125,7 @@ pub(super) fn current_ssthresh(decision: &wl_decision) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
+    use crate::{packet::MSS_BYTES, time::MS};
 
     const MSS: u32 = MSS_BYTES;
 
@@ -129,7 +135,7 @@ mod tests {
 
     #[test]
     fn slow_start_may_go_to_twice_what_is_out() {
-        let mut usage = Usage::default();
+        let mut usage = Usage::new(MSS);
         usage.validate(false, 6, 0, 100);
         let slow = decision(10);
         assert!(usage.is_cwnd_limited(&slow, 11));
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_idle_window_halves_with_each_timeout() {
-        let mut usage = Usage::default();
+        let mut usage = Usage::new(MSS);
         let mut d = decision(80);
         usage.restart(&mut d, 10, 0, 199 * MS, 200 * MS);
         assert_eq!(d.cwnd_bytes, 80 * MSS);
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_window_of_which_little_is_used_comes_down_by_half_the_rest() {
-        let mut usage = Usage::default();
+        let mut usage = Usage::new(MSS);
         let mut d = decision(60);
         usage.validate(false, 20, 0, 100);
         usage.decay(&mut d, 20, 10, 200 * MS, Some(200 * MS), true);

@@ -3,13 +3,13 @@
 //! for a hole to be filled.
 
 use super::Config;
-use crate::{
-    packet::MSS_BYTES,
-    time::{MS, age_ms},
-};
+use crate::time::{MS, age_ms};
 
-/// What a SYN reckons with: full segments without timestamps.
-const SYN_MSS_BYTES: u32 = 1460;
+/// A window as a SYN reckons it: in full segments without timestamps.
+fn whole_segments(window_bytes: u32, config: &Config) -> u32 {
+    let announced_mss_bytes = u32::from(config.announced_mss_bytes());
+    window_bytes / announced_mss_bytes * announced_mss_bytes
+}
 
 /// The window that a receiver offers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,14 +37,16 @@ pub struct RcvWindow {
 impl RcvWindow {
     /// The window of a new connection.
     pub fn new(config: &Config) -> RcvWindow {
-        let first_bytes = config.rcv_window_bytes / SYN_MSS_BYTES * SYN_MSS_BYTES;
+        let first_bytes = whole_segments(config.rcv_window_bytes, config);
+        let offered_bytes = first_bytes.min(config.rcv_window_max_bytes);
         RcvWindow {
             // once it has seen full segments, Linux finds that they take less room than it had reckoned with
             clamp_bytes: (config.rcv_window_bytes / 4 * 5).min(config.rcv_window_max_bytes),
-            offered_bytes: first_bytes.min(config.rcv_window_max_bytes),
+            offered_bytes,
             most_bytes: config.rcv_window_max_bytes,
             wscale: config.wscale(),
-            round_bytes: 10 * MSS_BYTES,
+            // whichever is less (tcp_init_buffer_space()): few large segments fill the first window
+            round_bytes: (10 * config.mss_bytes).min(offered_bytes),
             ..RcvWindow::default()
         }
     }
@@ -65,13 +67,13 @@ impl RcvWindow {
         self.rtt_ns
     }
 
-    /// A segment arrived, which echoes `tsecr_us`: how long is the round trip?
-    pub fn measure(&mut self, len_bytes: u32, tsecr_us: u32, now_ns: u64) {
+    /// A segment arrived, which echoes `tsecr_us`: how long is the round trip? `mss_bytes`: of a full one.
+    pub fn measure(&mut self, len_bytes: u32, mss_bytes: u32, tsecr_us: u32, now_ns: u64) {
         let tsecr_ms = tsecr_us / 1000; // as timestamps of Linux count
         let is_new = tsecr_ms != self.last_tsecr_ms;
         // the short head of a response, too: all of its first window echoes the same, and gives no sample then
         self.last_tsecr_ms = tsecr_ms;
-        if is_new && len_bytes >= MSS_BYTES {
+        if is_new && len_bytes >= mss_bytes {
             let sample_ns = age_ms(tsecr_us, now_ns) * MS;
             // a shorter time counts at once, a longer one little by little
             self.rtt_ns = match self.rtt_ns {
@@ -82,10 +84,10 @@ impl RcvWindow {
         }
     }
 
-    /// New data arrived; `held_bytes` now lie in the buffer. Returns whether the window has grown.
-    pub fn grow(&mut self, held_bytes: u32) -> bool {
+    /// New data arrived; `held_bytes` now lie in the buffer. Returns whether the window has grown. `mss_bytes`: of full segments.
+    pub fn grow(&mut self, held_bytes: u32, mss_bytes: u32) -> bool {
         let room = self.clamp_bytes.saturating_sub(held_bytes).saturating_sub(self.offered_bytes);
-        self.offered_bytes += room.min(2 * MSS_BYTES);
+        self.offered_bytes += room.min(2 * mss_bytes);
         room > 0
     }
 
@@ -133,8 +135,8 @@ impl RcvWindow {
     }
 
     /// The window in a SYN, which is not scaled (RFC 7323, section 2.2).
-    pub fn offer_unscaled(&mut self) -> u32 {
-        let window = self.offered_bytes.min(0xffff) / SYN_MSS_BYTES * SYN_MSS_BYTES;
+    pub fn offer_unscaled(&mut self, config: &Config) -> u32 {
+        let window = whole_segments(self.offered_bytes.min(0xffff), config);
         self.edge = u64::from(window) + 1;
         window
     }
@@ -143,7 +145,7 @@ impl RcvWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::core_us;
+    use crate::{packet::MSS_BYTES, time::core_us};
 
     /// A sender that doubles each round trip of 100 ms is never held back.
     #[test]
@@ -155,8 +157,8 @@ mod tests {
             now_ns += 100 * MS;
             for _ in 0..segs {
                 rcv_nxt += u64::from(MSS_BYTES);
-                window.measure(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
-                window.grow(MSS_BYTES);
+                window.measure(MSS_BYTES, MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
+                window.grow(MSS_BYTES, MSS_BYTES);
                 window.on_read(rcv_nxt, rcv_nxt, now_ns);
             }
             segs *= 2;
@@ -169,7 +171,7 @@ mod tests {
     fn the_edge_never_moves_left_and_is_in_whole_units() {
         let config = Config::default();
         let mut window = RcvWindow::new(&config);
-        assert_eq!(window.offer_unscaled(), 44 * SYN_MSS_BYTES);
+        assert_eq!(window.offer_unscaled(&config), 44 * 1460);
         let before = window.offer(1, 0);
         assert_eq!(before % 128, 0);
         assert_eq!(window.offer(1, 60_000), before);
@@ -179,10 +181,10 @@ mod tests {
     #[test]
     fn a_short_head_leaves_the_first_window_unmeasured() {
         let (mut window, request_us) = (RcvWindow::new(&Config::default()), 1_000_000);
-        window.measure(240, request_us, 1_050 * MS);
-        window.measure(MSS_BYTES, request_us, 1_051 * MS);
+        window.measure(240, MSS_BYTES, request_us, 1_050 * MS);
+        window.measure(MSS_BYTES, MSS_BYTES, request_us, 1_051 * MS);
         assert_eq!(window.rtt_ns(), 0);
-        window.measure(MSS_BYTES, request_us + 50_000, 1_102 * MS);
+        window.measure(MSS_BYTES, MSS_BYTES, request_us + 50_000, 1_102 * MS);
         assert_eq!(window.rtt_ns(), 52 * MS);
     }
 
@@ -190,7 +192,7 @@ mod tests {
     #[test]
     fn the_round_trip_is_right_while_the_clock_wraps() {
         let mut window = RcvWindow::new(&Config::default());
-        window.measure(MSS_BYTES, core_us(4_294_900 * MS), 4_295_000 * MS);
+        window.measure(MSS_BYTES, MSS_BYTES, core_us(4_294_900 * MS), 4_295_000 * MS);
         assert_eq!(window.rtt_ns(), 100 * MS);
     }
 
@@ -198,9 +200,9 @@ mod tests {
     #[test]
     fn what_lies_in_the_buffer_has_no_place_in_the_window() {
         let mut window = RcvWindow::new(&Config::default());
-        while window.grow(MSS_BYTES) {}
+        while window.grow(MSS_BYTES, MSS_BYTES) {}
         assert_eq!(window.offered_bytes, 80 * 1024 - MSS_BYTES);
-        assert!(window.grow(0), "what is read makes room");
+        assert!(window.grow(0, MSS_BYTES), "what is read makes room");
     }
 
     /// Behind a hole everything waits: the buffer must hold that beside two round trips.

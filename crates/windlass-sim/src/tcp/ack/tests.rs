@@ -34,7 +34,8 @@ impl Host {
         let (net, hop) = cable();
         let config = Config { has_offload: false, initial_window_segs: Some(window_segs), ..config };
         let receiver = Receiver::new(&config, config.ecn);
-        let sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let sender =
+            Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), config.mss_bytes, false);
         let mut host = Host { net, config, hop, sender, receiver };
         host.act(0, |sender, wire, _| sender.on_established(Some(100 * MS), 10_000_000, false, wire));
         host
