@@ -56,6 +56,11 @@ pub struct Plot {
     /// By what values are divided before they are drawn, e.g. 1e6 for Mbit/s.
     #[serde(default = "one")]
     pub unit: f64,
+    /// Of what varies: the other variants' numbers relative to that of this one.
+    pub per: Option<String>,
+    /// Values that are marked across the plot, as the paper's, by their names.
+    #[serde(default)]
+    pub marks: BTreeMap<String, f64>,
 }
 
 fn one() -> f64 {
@@ -85,6 +90,9 @@ impl Plot {
         let is_time = self.kind == Kind::Time;
         if is_time && !is_rate && !matches!(self.metric, Metric::MeanQueue | Metric::MaxQueue) {
             return Err("metric: only throughput, mean-queue and max-queue can be drawn over time".into());
+        }
+        if self.kind != Kind::Vary && (self.per.is_some() || !self.marks.is_empty()) {
+            return Err("per, marks: only what varies has them; leave them out".into());
         }
         if self.kind != Kind::Vary && self.statistic.is_some() {
             return Err("statistic: only what varies has one; leave it out".into());
@@ -153,12 +161,20 @@ impl Plot {
         let mut lines: BTreeMap<Line, Vec<(f64, f64)>> = BTreeMap::new();
         for condition in conditions {
             let Some(x) = condition.x else { continue };
+            let number = |variant: &str| self.statistic().of(&self.numbers(&runs_of(condition, variant)));
             for (index, variant) in variants.iter().enumerate() {
-                if let Some(y) = self.statistic().of(&self.numbers(&runs_of(condition, variant))) {
+                let y = match &self.per {
+                    Some(per) if per == variant => None,
+                    Some(per) => number(variant).zip(number(per)).map(|(of, per)| of / per),
+                    None => number(variant),
+                };
+                if let Some(y) = y.filter(|y| y.is_finite()) {
                     lines.entry((index, &condition.point, &condition.line)).or_default().push((x, y));
                 }
             }
         }
+        let all = || lines.values().flatten().map(|(x, _)| *x);
+        let (from, to) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
         let points: BTreeSet<&str> = lines.keys().map(|(_, point, _)| *point).collect();
         let name = |(index, point, line): Line| {
             let point = if points.len() > 1 { point } else { "" };
@@ -168,7 +184,14 @@ impl Plot {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        lines.into_iter().map(|(key, points)| Series { name: name(key), points }).collect()
+        let mark = |(name, y): (&String, &f64)| Series {
+            name: name.clone(),
+            points: vec![(from, *y), (to, *y)],
+            ..Series::default()
+        };
+        let marks: Vec<Series> = self.marks.iter().filter(|_| from < to).map(mark).collect();
+        let line = |(key, points)| Series { name: name(key), points, ..Series::default() };
+        lines.into_iter().map(line).chain(marks).collect()
     }
 
     fn over_time(&self, run: &RunRecord) -> Option<Vec<Series>> {
@@ -178,7 +201,7 @@ impl Plot {
             let index = run.links.iter().position(|l| l.name == *link)?;
             let looks = intervals.link_packets.get(index)?.iter().enumerate();
             let points = looks.map(|(i, packets)| (at_s(i), f64::from(*packets) / self.unit)).collect();
-            return Some(vec![Series { name: link.clone(), points }]);
+            return Some(vec![Series { name: link.clone(), points, ..Series::default() }]);
         }
         let mut sums: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
         for (index, flow) in run.flows.iter().enumerate() {
@@ -200,6 +223,7 @@ impl Plot {
         let series = |((_, name), rates): ((usize, String), Vec<f64>)| Series {
             name,
             points: rates.into_iter().enumerate().map(|(i, rate)| (at_s(i), rate)).collect(),
+            spans: Vec::new(),
         };
         Some(sums.into_iter().map(series).collect())
     }

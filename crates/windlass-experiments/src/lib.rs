@@ -39,14 +39,18 @@ mod sweep_merge;
 mod sweep_plan;
 mod table;
 #[cfg(feature = "lab")]
+mod trace_page;
+#[cfg(feature = "lab")]
 mod trace_plots;
+#[cfg(feature = "lab")]
+mod trace_table;
 mod transparency;
 mod vary;
 mod wan;
 
 #[cfg(feature = "lab")]
 pub use bench::bench_datapath;
-pub use claim::{Claim, Verdict};
+pub use claim::{Claim, Origin, Verdict};
 #[cfg(feature = "lab")]
 pub use cpu::{NAME as CPU, TITLE as CPU_TITLE, cpu};
 pub use demo::demo;

@@ -289,7 +289,7 @@ impl Outcome {
             }
         }
         lines.retain(|_, points| points.len() >= 3);
-        lines.into_iter().map(|(name, points)| Series { name, points }).collect()
+        lines.into_iter().map(|(name, points)| Series { name, points, ..Series::default() }).collect()
     }
 
     fn draw(

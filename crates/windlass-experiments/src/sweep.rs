@@ -19,6 +19,7 @@ use crate::{
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::{Value as Json, json};
 use std::{
+    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
@@ -317,6 +318,8 @@ impl Sweep {
             x: x.clone(),
             y: y.into(),
             unit,
+            per: None,
+            marks: BTreeMap::new(),
         };
         vec![
             plot(Metric::Completion, Statistic::Median, "median completion time (s)", 1.0),
@@ -448,7 +451,6 @@ impl fmt::Display for Swept {
 mod tests {
     use super::*;
     use std::{
-        collections::BTreeMap,
         fs,
         sync::atomic::{AtomicBool, Ordering},
     };

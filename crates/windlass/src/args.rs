@@ -772,8 +772,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
     pub web: Option<SocketAddr>,
     /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
-    /// them, and queues of links (flows.csv, box.csv, links.csv), plots of them over time (cwnd.svg, rtt.svg, throughput.svg,
-    /// queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap)
+    /// them, and queues of links (flows.csv, box.csv, links.csv), plots of them over time (trace.html, cwnd.svg, rtt.svg,
+    /// throughput.svg, queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap)
     #[arg(long, value_name = "FOLDER")]
     pub trace: Option<PathBuf>,
     /// With --trace: time from one row of a flow or link to the next

@@ -124,8 +124,15 @@ fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
     let outcome = windlass_sim::run(&file.scenario, &options);
     let report = outcome.with_context(|| args.file.display().to_string())?.report;
-    args.trace.as_deref().map(windlass_experiments::draw_trace).transpose()?;
+    if let Some(folder) = &args.trace {
+        windlass_experiments::draw_trace(folder, &trace_title(&report, "simulated"))?;
+    }
     Ok(report)
+}
+
+/// What the page of a trace says of its run.
+fn trace_title(report: &RunReport, how: &str) -> String {
+    format!("Scenario {}, seed {}, {how}", report.scenario, report.seed)
 }
 
 fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {
