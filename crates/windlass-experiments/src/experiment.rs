@@ -263,6 +263,7 @@ impl Experiment {
         // what quick mode leaves out may be all that a plot or table speaks of
         check::selections(&asked[..parsed.claim.len()], &quick, true).map_err(place)?;
         check::plots(&parsed.plot, &full).map_err(place)?;
+        check::variants(&parsed.plot, &parsed.table, &varied.names(), &full).map_err(place)?;
         Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, tables, quick, full })
     }
 

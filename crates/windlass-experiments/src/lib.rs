@@ -25,6 +25,7 @@ mod other_processes;
 mod page;
 mod plot;
 mod progress;
+mod rank_sum;
 mod record;
 mod report;
 mod runner;
