@@ -23,8 +23,9 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span, read_file, with_key};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 28] = [
+const FILES: [(&str, &str); 29] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
+    ("tcon-gain", include_str!("../../../experiments/tcon-gain.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),

@@ -16,6 +16,7 @@ mod experiment;
 mod field_error;
 mod figure;
 mod harm_survey;
+mod interval;
 #[cfg(feature = "lab")]
 mod isolation;
 mod job;
@@ -36,6 +37,7 @@ mod shard;
 mod stats;
 mod summary;
 mod sweep;
+mod sweep_classes;
 mod sweep_merge;
 mod sweep_plan;
 mod table;

@@ -44,6 +44,7 @@ const COLOURS: [RGBColor; 10] = [
 ];
 
 const SIZE: (u32, u32) = (760, 440);
+const TITLE_PX: i32 = 18;
 const FONT: (&str, i32) = ("sans-serif", 12);
 /// Where rows of a legend end and begin, in pixels.
 const LEGEND_RIGHT: i32 = SIZE.0 as i32 - 12;
@@ -87,7 +88,11 @@ pub fn lines(file: &Path, title: &str, x: &str, y: &str, series: &[Series]) -> R
     let fail = |e: &dyn std::fmt::Display| anyhow!("{}: {e}", file.display());
     let root = SVGBackend::new(file, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(|e| fail(&e))?;
-    let root = root.titled(title, ("sans-serif", 18)).map_err(|e| fail(&e))?;
+    // a long title is written smaller rather than cut off
+    let title_size = |px: i32| root.estimate_text_size(title, &("sans-serif", px).into_text_style(&root));
+    let width = title_size(TITLE_PX).map_err(|e| fail(&e))?.0 as i32;
+    let title_px = (TITLE_PX * LEGEND_RIGHT / width.max(1)).clamp(FONT.1, TITLE_PX);
+    let root = root.titled(title, ("sans-serif", title_px)).map_err(|e| fail(&e))?;
     let mut names = Vec::new();
     for (s, colour) in series.iter().filter(|s| !s.points.is_empty()).zip(COLOURS.iter().cycle()) {
         let width = root.estimate_text_size(&s.name, &FONT.into_text_style(&root)).map_err(|e| fail(&e))?.0;

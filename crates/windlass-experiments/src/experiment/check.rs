@@ -204,8 +204,9 @@ pub fn variants(
     full: &[Condition],
 ) -> Result<(), FieldError> {
     for place in plots {
-        if let Some(per) = place.get_ref().per.as_ref().filter(|per| !variants.contains(per)) {
-            let what = format!("plot: per: variant \"{per}\" is not run; there are {}", variants.join(", "));
+        let Plot { per, variants: drawn, .. } = place.get_ref();
+        if let Some(name) = drawn.iter().chain(per).find(|name| !variants.contains(name)) {
+            let what = format!("plot: variant \"{name}\" is not run; there are {}", variants.join(", "));
             return Err(FieldError::at(place, what));
         }
     }

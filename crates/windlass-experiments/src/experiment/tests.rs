@@ -536,7 +536,7 @@ fn plots_and_tables_name_variants_that_are_run() {
     let error = |text: &str| Experiment::parse("e.toml", &format!("{VARIED}{text}")).unwrap_err().to_string();
     let plot = "[[plot]]\nmetric = \"completion\"\nx = \"x\"\ny = \"y\"\n";
     let e = error(&format!("{plot}per = \"cubic\"\n"));
-    assert!(e.contains("plot: per: variant \"cubic\" is not run"), "{e}");
+    assert!(e.contains("plot: variant \"cubic\" is not run"), "{e}");
     let column = "name = \"c\"\nmetric = \"drops\"\nstatistic = \"mean\"\n";
     let table = format!("[[table]]\ntitle = \"t\"\n[[table.column]]\n{column}");
     let e = error(&format!("{table}paper = {{ \"buffer-9MB-10packets reno\" = 1 }}\n"));
