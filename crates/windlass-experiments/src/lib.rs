@@ -20,6 +20,8 @@ mod interval;
 #[cfg(feature = "lab")]
 mod isolation;
 mod job;
+#[cfg(feature = "lab")]
+mod lab_trace;
 mod metric;
 #[cfg(feature = "lab")]
 mod other_processes;
@@ -64,6 +66,8 @@ pub use harm_survey::{NAME as HARM_SURVEY, TITLE as HARM_SURVEY_TITLE, harm_surv
 #[cfg(feature = "lab")]
 pub use isolation::bench_isolation;
 pub use job::Home;
+#[cfg(feature = "lab")]
+pub use lab_trace::write_lab_trace;
 pub use report::Outcome;
 pub use seeds::Seeds;
 pub use settings::Settings;
