@@ -314,7 +314,7 @@ impl Claim {
         }
     }
 
-    /// The largest p of these places, whether it is small enough, and what a note says of it.
+    /// The largest p of these places, whether it is small enough, and the note of it.
     fn test(&self, places: &[(&str, Option<Window>)], runs: &[RunRecord]) -> (Option<f64>, bool, String) {
         let Some(significance) = self.significance else { return (None, true, String::new()) };
         let all: Option<Vec<f64>> = places.iter().map(|(point, w)| self.p_value(point, *w, runs)).collect();

@@ -77,7 +77,7 @@ const PLOTS: [Plot; 4] = [
 ];
 
 /// Draws window, round-trip time and throughput of flows and queues of links into the folder of a trace, from its tables, and makes
-/// a page of them: trace.html. `title` says which run it was.
+/// a page of them: trace.html. `title` names the run.
 ///
 /// # Errors
 /// A table cannot be read, or a plot not be written.

@@ -113,7 +113,7 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     Ok(report)
 }
 
-/// So often a box is asked for its flows, for a trace with rows in this interval: no more than a hundred times a second.
+/// Time from one sample of the flow table to the next, for a trace with rows in this interval: 10 ms at least.
 fn sample_ms(interval: Span) -> u64 {
     (interval.ns() / 1_000_000).max(10)
 }
@@ -144,7 +144,7 @@ fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     Ok(report)
 }
 
-/// What the page of a trace says of its run.
+/// The title of the page of a trace.
 fn trace_title(report: &RunReport, how: &str) -> String {
     format!("Scenario {}, seed {}, {how}", report.scenario, report.seed)
 }
