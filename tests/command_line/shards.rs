@@ -87,7 +87,7 @@ fn merges_to_the_bytes_of_one_machine(site: &Site, set: &[&str]) {
     assert!(merge.status.success(), "{}", String::from_utf8_lossy(&merge.stderr));
     let whole = run(&[&["sweep", &site.scenario(), "--out", &site.out()][..], set].concat());
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
-    for name in ["runs.jsonl", "runs.csv", "flows.csv", "links.csv", "report.html"] {
+    for name in ["runs.jsonl", "runs.csv", "flows.csv", "links.csv", "classes.csv", "report.html"] {
         let [merged, whole] = ["merged", "out"].map(|of| fs::read(site.path(of).join(name)).expect(name));
         assert!(merged == whole, "{name} differs");
     }

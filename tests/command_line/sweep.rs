@@ -58,6 +58,12 @@ fn a_sweep_runs_every_combination_and_prints_a_row_for_each() {
     let points = value["points"].as_array().unwrap();
     assert_eq!(points.len(), 6);
     assert_eq!(points[5]["set"]["flow.*.algorithm"], "bbr");
+    // there are no classes, but all flows; two seeds have an interval
+    let all = &points[5]["classes"]["all"]["completion_s"];
+    assert!(
+        all["low"].as_f64() <= all["mean"].as_f64() && all["mean"].as_f64() <= all["high"].as_f64(),
+        "{all}"
+    );
     assert!(points.iter().all(|p| p["runs"] == 2 && p["completion_median_s"].as_f64() > Some(0.04)));
     assert_eq!(site.finished().len(), 12);
     for table in ["runs.csv", "flows.csv", "links.csv", "report.html"] {
@@ -191,6 +197,8 @@ fn a_trace_has_tables_and_captures_of_the_run() {
         let plot = fs::read_to_string(folder.join(name)).expect(name);
         assert!(plot.starts_with("<svg") && plot.contains("polyline"), "{name}: {plot}");
     }
+    let page = fs::read_to_string(folder.join("trace.html")).expect("a page");
+    assert!(page.contains("Scenario small, seed 1, simulated") && page.contains("uPlot"), "{page}");
     for name in ["servers.pcap", "clients.pcap"] {
         let capture = fs::read(folder.join(name)).unwrap();
         // magic number of libpcap's format with nanoseconds, in either order of bytes; then Ethernet as the kind of link
@@ -202,10 +210,13 @@ fn a_trace_has_tables_and_captures_of_the_run() {
 }
 
 #[test]
-fn a_trace_goes_with_the_simulator_only() {
+fn a_trace_of_real_kernels_needs_a_box_that_reports() {
     let site = Site::new();
     let (file, folder) = (site.scenario(), site.path("trace").display().to_string());
-    refused(&["run", &file, "--on", "lab", "--trace", &folder], &["--trace", "--on sim"]);
+    refused(
+        &["run", &file, "--on", "lab", "--trace", &folder],
+        &["s.toml", "--trace", "[windlass]", "--on sim"],
+    );
     refused(
         &["run", &file, "--on", "sim", "--trace", &folder, "--interval", "0 s"],
         &["--interval", "more than 0"],

@@ -209,7 +209,6 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
     let gbps = |rates: &[f64]| stats::median(rates).unwrap_or(f64::NAN) / 1e9;
     Verdict {
         id: name(way, limit, flows),
-        paper: None,
         ours,
         bound: bound.map_or("none".into(), |b| format!(">= {b}")),
         holds: ours.is_some_and(|o| bound.is_none_or(|b| o >= b)),
@@ -222,6 +221,7 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
             gbps(&with),
             gbps(&without)
         ),
+        ..Verdict::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     metric::{Metric, Over, Selection, Statistic, Window, is_about, is_measured, values},
+    rank_sum,
     record::RunRecord,
     stats::Counted,
 };
@@ -16,6 +17,41 @@ pub enum Side {
     AtMost,
     /// Ours must not be below it.
     AtLeast,
+}
+
+/// Whose a claim is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The paper's: its number, or what its text or figure shows without one.
+    Paper,
+    /// The paper's, with a bound that is easier to keep than its number.
+    EasierThanPaper,
+    /// Chosen by us.
+    #[default]
+    Ours,
+}
+
+impl Origin {
+    /// Of a claim with this bound, if nothing else is known of it than the paper's number.
+    pub fn of(paper: Option<f64>, side: Side, bound: f64) -> Origin {
+        match (paper, side) {
+            (None, _) => Origin::Ours,
+            (Some(paper), Side::AtMost) if bound > paper => Origin::EasierThanPaper,
+            (Some(paper), Side::AtLeast) if bound < paper => Origin::EasierThanPaper,
+            (Some(_), _) => Origin::Paper,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Origin::Paper => "paper",
+            Origin::EasierThanPaper => "easier",
+            Origin::Ours => "ours",
+        })
+    }
 }
 
 /// One line of an experiment's claims. Judged at every point it names; the worst point is what counts.
@@ -54,20 +90,27 @@ pub struct Claim {
     pub points: Vec<String>,
     /// The paper's value; none: the paper has none.
     pub paper: Option<f64>,
+    /// Whose claim it is; none: what follows from `paper` and `bound`.
+    pub origin: Option<Origin>,
     /// Which way the bound holds.
     pub side: Side,
     /// The bound.
     pub bound: f64,
+    /// At every point the runs of `of` and `per` must also differ, that way, by more than chance: with this p at most. None: the
+    /// bound alone decides.
+    pub significance: Option<f64>,
     /// Unit of the numbers.
     #[serde(default)]
     pub unit: String,
 }
 
 /// A claim and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
     /// Its name.
     pub id: String,
+    /// Whose claim it is.
+    pub origin: Origin,
     /// The paper's value.
     pub paper: Option<f64>,
     /// Ours at the worst point; none: it could not be measured.
@@ -76,6 +119,9 @@ pub struct Verdict {
     pub bound: String,
     /// Whether it holds everywhere.
     pub holds: bool,
+    /// Of a difference that must be more than chance: the largest p of its points; none: not tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
     /// Unit.
     pub unit: String,
     /// Runs it rests on.
@@ -100,9 +146,10 @@ impl fmt::Display for Verdict {
         let number = |v: Option<f64>| v.map_or("-".to_string(), |v| format!("{v:.3}"));
         write!(
             f,
-            "{}  {:<34} paper {:>8}  ours {:>8}  bound {:>9} {:<6} runs {:>4}  {}",
+            "{}  {:<34} {:<6}  paper {:>8}  ours {:>8}  bound {:>9} {:<6} runs {:>4}  {}",
             if self.holds { "holds" } else { "FAILS" },
             self.id,
+            self.origin,
             number(self.paper),
             number(self.ours),
             self.bound,
@@ -135,6 +182,16 @@ pub fn of_point(
     if numbers.is_empty() { None } else { statistic?.of(&numbers) }
 }
 
+/// A probability with two digits.
+struct Short(f64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let decimals = if self.0 >= 0.1 { 2 } else { 3 };
+        if self.0 < 0.001 { write!(f, "{:.0e}", self.0) } else { write!(f, "{:.decimals$}", self.0) }
+    }
+}
+
 impl Claim {
     /// The variants it speaks of.
     pub fn variants(&self) -> impl Iterator<Item = &String> {
@@ -165,6 +222,21 @@ impl Claim {
         }
         if self.baseline.is_some() && self.per.is_none() {
             return Err("baseline: needs per, the variant whose improvement counts as 1".into());
+        }
+        if let Some(p) = self.significance {
+            if !(p > 0.0 && p < 1.0) {
+                return Err(format!("significance: {p} is no probability between 0 and 1, as 0.05 is"));
+            }
+            if self.per.is_none() || self.baseline.is_some() {
+                return Err(
+                    "significance: compares runs of two variants: it needs per, and no baseline".into()
+                );
+            }
+        }
+        if self.origin == Some(Origin::Paper)
+            && Origin::of(self.paper, self.side, self.bound) == Origin::EasierThanPaper
+        {
+            return Err("origin: the bound is easier than the paper's number; leave it out".into());
         }
         Ok(())
     }
@@ -217,6 +289,42 @@ impl Claim {
         ratio.is_finite().then_some(ratio)
     }
 
+    /// Whose claim it is.
+    pub fn origin(&self) -> Origin {
+        self.origin.unwrap_or_else(|| Origin::of(self.paper, self.side, self.bound))
+    }
+
+    /// How probable the difference of the two variants' runs at a point would be by chance; none: too few were measured for any
+    /// difference to be significant.
+    fn p_value(&self, point: &str, window: Option<Window>, runs: &[RunRecord]) -> Option<f64> {
+        let selection = self.selection(window);
+        let numbers = |variant: &str, of: &Selection| -> Vec<f64> {
+            let mine = runs.iter().filter(|r| r.point == point && r.variant == variant);
+            mine.filter_map(|run| of_point(self.metric, self.statistic, &[run], of)).collect()
+        };
+        let class = self.per_class.as_deref().or(selection.class);
+        let (of, per) =
+            (numbers(&self.of, &selection), numbers(self.per.as_ref()?, &Selection { class, ..selection }));
+        if rank_sum::least_p(of.len(), per.len()) > self.significance? {
+            return None;
+        }
+        match self.side {
+            Side::AtMost => rank_sum::p_value(&of, &per),
+            Side::AtLeast => rank_sum::p_value(&per, &of),
+        }
+    }
+
+    /// The largest p of these places, whether it is small enough, and the note of it.
+    fn test(&self, places: &[(&str, Option<Window>)], runs: &[RunRecord]) -> (Option<f64>, bool, String) {
+        let Some(significance) = self.significance else { return (None, true, String::new()) };
+        let all: Option<Vec<f64>> = places.iter().map(|(point, w)| self.p_value(point, *w, runs)).collect();
+        match all.and_then(|all| all.into_iter().reduce(f64::max)) {
+            None => (None, true, ", too few runs for a test".into()),
+            Some(p) if p <= significance => (Some(p), true, format!(", p = {}", Short(p))),
+            Some(p) => (Some(p), false, format!(", no more than chance: p = {}", Short(p))),
+        }
+    }
+
     /// Whether it rests on the runs of a variant at a point.
     pub fn rests_on(&self, point: &str, variant: &str) -> bool {
         self.is_about(point) && self.variants().any(|v| v == variant)
@@ -240,7 +348,9 @@ impl Claim {
         };
         let mut worst: Option<(f64, String)> = None;
         let mut missing = Vec::new();
-        for (point, window) in mine.iter().flat_map(|p| windows.iter().map(move |w| (p.as_str(), *w))) {
+        let places: Vec<(&str, Option<Window>)> =
+            mine.iter().flat_map(|p| windows.iter().map(move |w| (p.as_str(), *w))).collect();
+        for (point, window) in places.iter().copied() {
             let place = window.map_or(point.to_string(), |w| format!("{point}, {} to {}", w.from, w.to));
             match self.value(point, window, runs) {
                 Some(value) => {
@@ -260,13 +370,17 @@ impl Claim {
             (Some((_, point)), _) => format!("worst at {point}"),
             (None, _) => "no point of this experiment".into(),
         };
+        let (p, is_more_than_chance, of_test) = self.test(&places, runs);
+        let note = if missing.is_empty() { note + &of_test } else { note };
         let sign = if self.side == Side::AtMost { "<=" } else { ">=" };
         Verdict {
             id: self.id.clone(),
+            origin: self.origin(),
+            p,
             paper: self.paper,
             ours: worst.as_ref().map(|(v, _)| *v),
             bound: format!("{sign} {}", self.bound),
-            holds: missing.is_empty() && worst.is_some_and(|(v, _)| self.holds(v)),
+            holds: missing.is_empty() && is_more_than_chance && worst.is_some_and(|(v, _)| self.holds(v)),
             unit: self.unit.clone(),
             runs: count,
             note,
@@ -338,6 +452,49 @@ mod tests {
             (Some(2.0), true),
             "the mean is of the ratios"
         );
+    }
+
+    #[test]
+    fn what_is_easier_than_the_paper_or_chosen_by_us_is_marked() {
+        let origin = |paper, side, bound| Claim { paper, side, bound, ..claim() }.origin();
+        assert_eq!(origin(Some(1.1), Side::AtMost, 1.1), Origin::Paper);
+        assert_eq!(origin(Some(1.1), Side::AtMost, 1.2), Origin::EasierThanPaper);
+        assert_eq!(origin(Some(1.1), Side::AtLeast, 1.0), Origin::EasierThanPaper);
+        assert_eq!(origin(None, Side::AtMost, 1.0), Origin::Ours);
+        // a figure without numbers
+        let shown = Claim { paper: None, origin: Some(Origin::Paper), ..claim() };
+        shown.check().expect("sound");
+        assert_eq!(shown.judge(&[], &[]).origin, Origin::Paper);
+        let easier = Claim { bound: 2.0, origin: Some(Origin::Paper), ..claim() };
+        assert!(easier.check().expect_err("not the paper's").starts_with("origin"));
+    }
+
+    #[test]
+    fn a_difference_that_chance_makes_does_not_hold() {
+        let points = ["a".to_string()];
+        let runs = |of: &[f64], per: &[f64]| -> Vec<RunRecord> {
+            let all = |variant: &'static str, times: &[f64]| -> Vec<RunRecord> {
+                times.iter().map(|s| run("a", variant, Some(*s))).collect()
+            };
+            [all("windlass", of), all("bbr", per)].concat()
+        };
+        let claim = Claim { bound: 0.999, significance: Some(0.05), ..claim() };
+        claim.check().expect("sound");
+        let verdict = |of: &[f64], per: &[f64]| claim.judge(&points, &runs(of, per));
+        let apart = verdict(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);
+        assert!(apart.holds && apart.note.ends_with(", p = 0.050"), "{apart}");
+        let mixed = verdict(&[1.0, 3.0, 5.0], &[2.0, 4.0, 6.0]);
+        assert!(!mixed.holds && mixed.note.ends_with("no more than chance: p = 0.35"), "{mixed}");
+        // the bound holds, and is all there is to judge by
+        let few = verdict(&[1.0, 2.0], &[4.0, 5.0]);
+        assert!(few.holds && few.p.is_none() && few.note.ends_with("too few runs for a test"), "{few}");
+        for (key, wrong) in [
+            ("no probability", Claim { significance: Some(1.0), ..claim.clone() }),
+            ("needs per", Claim { per: None, ..claim.clone() }),
+        ] {
+            let error = wrong.check().expect_err(key);
+            assert!(error.starts_with("significance") && error.contains(key), "{error}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@
 
 use crate::{
     cable::{Cable, SERVER},
-    claim::Verdict,
+    claim::{Origin, Side, Verdict},
     other_processes,
     record::RunRecord,
     report::Outcome,
@@ -215,7 +215,9 @@ fn verdict(
     note: String,
 ) -> Verdict {
     let holds = ours.is_some_and(|o| if sign == "<=" { o <= bound } else { o >= bound });
-    Verdict { id, paper, ours, bound: format!("{sign} {bound}"), holds, unit: unit.into(), runs: 0, note }
+    let origin = Origin::of(paper, if sign == "<=" { Side::AtMost } else { Side::AtLeast }, bound);
+    let bound = format!("{sign} {bound}");
+    Verdict { id, origin, paper, ours, bound, holds, unit: unit.into(), note, ..Verdict::default() }
 }
 
 /// The median of `of`, and in words from where to where the middle half of its values is.

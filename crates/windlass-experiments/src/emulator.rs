@@ -145,13 +145,13 @@ fn own_drops(stats: &LinkStats) -> u64 {
 fn verdict(id: String, ours: Option<f64>, bound: Option<f64>, unit: &str, note: String) -> Verdict {
     Verdict {
         id,
-        paper: None,
         ours,
         bound: bound.map_or("none".into(), |b| format!("<= {b}")),
         holds: ours.is_some_and(|ours| bound.is_none_or(|b| ours <= b)),
         unit: unit.into(),
         runs: 1,
         note,
+        ..Verdict::default()
     }
 }
 

@@ -23,8 +23,9 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span, read_file, with_key};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 28] = [
+const FILES: [(&str, &str); 29] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
+    ("tcon-gain", include_str!("../../../experiments/tcon-gain.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),
@@ -263,6 +264,7 @@ impl Experiment {
         // what quick mode leaves out may be all that a plot or table speaks of
         check::selections(&asked[..parsed.claim.len()], &quick, true).map_err(place)?;
         check::plots(&parsed.plot, &full).map_err(place)?;
+        check::variants(&parsed.plot, &parsed.table, &varied.names(), &full).map_err(place)?;
         Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, tables, quick, full })
     }
 

@@ -1,6 +1,7 @@
 //! The plots that an experiment requests.
 
 use crate::{
+    interval::Interval,
     job::Condition,
     metric::{Metric, Over, Selection, Statistic, is_about, values},
     plot::{Series, cdf},
@@ -49,6 +50,9 @@ pub struct Plot {
     /// Only points whose name begins so; empty: all.
     #[serde(default)]
     pub points: Vec<String>,
+    /// Only these variants; empty: all.
+    #[serde(default)]
+    pub variants: Vec<String>,
     /// Label of the x axis.
     pub x: String,
     /// Label of the y axis.
@@ -56,14 +60,22 @@ pub struct Plot {
     /// By what values are divided before they are drawn, e.g. 1e6 for Mbit/s.
     #[serde(default = "one")]
     pub unit: f64,
+    /// Of what varies: the other variants' numbers relative to that of this one.
+    pub per: Option<String>,
+    /// Of what varies: a line for each class of flows.
+    #[serde(default)]
+    pub by_class: bool,
+    /// Values that are marked across the plot, as the paper's, by their names.
+    #[serde(default)]
+    pub marks: BTreeMap<String, f64>,
 }
 
 fn one() -> f64 {
     1.0
 }
 
-/// Number of the variant, name of the point, and what varies besides x.
-type Line<'a> = (usize, &'a str, &'a str);
+/// Number of the variant, class if they are drawn each, name of the point, and what varies besides x.
+type Line<'a> = (usize, String, &'a str, &'a str);
 
 /// A picture to draw: what distinguishes it from others of the same plot, and its lines.
 pub type Picture = (String, Vec<Series>);
@@ -85,6 +97,12 @@ impl Plot {
         let is_time = self.kind == Kind::Time;
         if is_time && !is_rate && !matches!(self.metric, Metric::MeanQueue | Metric::MaxQueue) {
             return Err("metric: only throughput, mean-queue and max-queue can be drawn over time".into());
+        }
+        if self.kind != Kind::Vary && (self.per.is_some() || self.by_class || !self.marks.is_empty()) {
+            return Err("per, by_class, marks: only what varies has them; leave them out".into());
+        }
+        if self.by_class && self.class.is_some() {
+            return Err("by_class: all classes are drawn, and class is one; leave one out".into());
         }
         if self.kind != Kind::Vary && self.statistic.is_some() {
             return Err("statistic: only what varies has one; leave it out".into());
@@ -113,17 +131,25 @@ impl Plot {
 
     /// What to draw, from these conditions and their runs.
     pub fn pictures(&self, conditions: &[&Condition], variants: &[&str], runs: &[RunRecord]) -> Vec<Picture> {
+        let is_drawn = |v: &&&str| self.variants.is_empty() || self.variants.iter().any(|own| own == *v);
+        let variants: Vec<&str> = variants.iter().filter(is_drawn).copied().collect();
         let is_mine = |c: &&&Condition| is_about(&self.points, &c.name);
         let mine: Vec<&Condition> = conditions.iter().filter(is_mine).copied().collect();
         let runs_of = |condition: &Condition, variant: &str| -> Vec<&RunRecord> {
             runs.iter().filter(|r| r.point == condition.name && r.variant == variant).collect()
         };
         match self.kind {
-            Kind::Vary => vec![(String::new(), self.lines(&mine, variants, &runs_of))],
+            Kind::Vary => vec![(String::new(), self.lines(&mine, &variants, &runs_of))],
             Kind::Cdf => mine
                 .iter()
                 .map(|c| {
-                    (c.name.clone(), variants.iter().map(|v| cdf(v, &self.numbers(&runs_of(c, v)))).collect())
+                    (
+                        c.name.clone(),
+                        variants
+                            .iter()
+                            .map(|v| cdf(v, &self.numbers(&runs_of(c, v), &self.selection())))
+                            .collect(),
+                    )
                 })
                 .collect(),
             Kind::Time => mine
@@ -137,9 +163,8 @@ impl Plot {
     }
 
     /// All numbers of these runs, in the plot's unit; none if one was not measured.
-    fn numbers(&self, runs: &[&RunRecord]) -> Vec<Counted> {
-        let all: Option<Vec<Vec<Counted>>> =
-            runs.iter().map(|r| values(self.metric, r, &self.selection())).collect();
+    fn numbers(&self, runs: &[&RunRecord], selection: &Selection) -> Vec<Counted> {
+        let all: Option<Vec<Vec<Counted>>> = runs.iter().map(|r| values(self.metric, r, selection)).collect();
         let in_unit = |v: Counted| Counted { value: v.value / self.unit, ..v };
         all.unwrap_or_default().concat().into_iter().map(in_unit).collect()
     }
@@ -150,25 +175,77 @@ impl Plot {
         variants: &[&str],
         runs_of: &dyn Fn(&Condition, &str) -> Vec<&'r RunRecord>,
     ) -> Vec<Series> {
-        let mut lines: BTreeMap<Line, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut lines: BTreeMap<Line, Series> = BTreeMap::new();
         for condition in conditions {
             let Some(x) = condition.x else { continue };
             for (index, variant) in variants.iter().enumerate() {
-                if let Some(y) = self.statistic().of(&self.numbers(&runs_of(condition, variant))) {
-                    lines.entry((index, &condition.point, &condition.line)).or_default().push((x, y));
+                if self.per.as_deref() == Some(variant) {
+                    continue;
+                }
+                let runs = runs_of(condition, variant);
+                for class in self.classes(&runs) {
+                    let selection =
+                        Selection { class: class.as_deref().or(self.class.as_deref()), ..self.selection() };
+                    let number = |runs: &[&RunRecord]| self.statistic().of(&self.numbers(runs, &selection));
+                    let y = match &self.per {
+                        Some(per) => {
+                            number(&runs).zip(number(&runs_of(condition, per))).map(|(of, per)| of / per)
+                        }
+                        None => number(&runs),
+                    };
+                    let Some(y) = y.filter(|y| y.is_finite()) else { continue };
+                    let key = (index, class.clone().unwrap_or_default(), &*condition.point, &*condition.line);
+                    let line = lines.entry(key).or_default();
+                    line.points.push((x, y));
+                    line.spans.extend(self.span(&runs, number).map(|(low, high)| (x, low, high)));
                 }
             }
         }
-        let points: BTreeSet<&str> = lines.keys().map(|(_, point, _)| *point).collect();
-        let name = |(index, point, line): Line| {
+        let all = || lines.values().flat_map(|line| &line.points).map(|(x, _)| *x);
+        let (from, to) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
+        let points: BTreeSet<&str> = lines.keys().map(|(_, _, point, _)| *point).collect();
+        // where variants are one, as in a sweep, classes are enough
+        let is_one = self.by_class && lines.keys().all(|key| key.0 == 0);
+        let name = |(index, class, point, line): Line| {
             let point = if points.len() > 1 { point } else { "" };
-            [variants[index], point, line]
+            let variant = if is_one && !class.is_empty() { "" } else { variants[index] };
+            [variant, &class, point, line]
                 .into_iter()
                 .filter(|s| !s.is_empty())
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        lines.into_iter().map(|(key, points)| Series { name: name(key), points }).collect()
+        let mark = |(name, y): (&String, &f64)| Series {
+            name: name.clone(),
+            points: vec![(from, *y), (to, *y)],
+            ..Series::default()
+        };
+        let marks: Vec<Series> = self.marks.iter().filter(|_| from < to).map(mark).collect();
+        lines.into_iter().map(|(key, line)| Series { name: name(key), ..line }).chain(marks).collect()
+    }
+
+    /// The classes that lines are drawn of; none: of all that is chosen.
+    fn classes(&self, runs: &[&RunRecord]) -> Vec<Option<String>> {
+        let classes = || runs.iter().flat_map(|r| &r.flows).map(|f| f.class.clone());
+        match self.by_class {
+            true => classes()
+                .collect::<BTreeSet<String>>()
+                .into_iter()
+                .filter(|c| !c.is_empty())
+                .map(Some)
+                .collect(),
+            false => vec![None],
+        }
+    }
+
+    /// The confidence interval of a mean over these runs, by the number of each.
+    fn span(&self, runs: &[&RunRecord], number: impl Fn(&[&RunRecord]) -> Option<f64>) -> Option<(f64, f64)> {
+        if self.statistic() != Statistic::Mean || self.per.is_some() {
+            return None;
+        }
+        let each: Option<Vec<f64>> = runs.iter().map(|run| number(&[run])).collect();
+        let Interval { low, high, .. } = Interval::of(&each?)?;
+        low.zip(high)
     }
 
     fn over_time(&self, run: &RunRecord) -> Option<Vec<Series>> {
@@ -178,7 +255,7 @@ impl Plot {
             let index = run.links.iter().position(|l| l.name == *link)?;
             let looks = intervals.link_packets.get(index)?.iter().enumerate();
             let points = looks.map(|(i, packets)| (at_s(i), f64::from(*packets) / self.unit)).collect();
-            return Some(vec![Series { name: link.clone(), points }]);
+            return Some(vec![Series { name: link.clone(), points, ..Series::default() }]);
         }
         let mut sums: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
         for (index, flow) in run.flows.iter().enumerate() {
@@ -200,6 +277,7 @@ impl Plot {
         let series = |((_, name), rates): ((usize, String), Vec<f64>)| Series {
             name,
             points: rates.into_iter().enumerate().map(|(i, rate)| (at_s(i), rate)).collect(),
+            spans: Vec::new(),
         };
         Some(sums.into_iter().map(series).collect())
     }

@@ -151,6 +151,8 @@ pub enum Statistic {
     P95,
     /// 99th percentile by nearest rank; of a ratio: ratio of the percentiles.
     P99,
+    /// 99.9th percentile by nearest rank.
+    P999,
     /// Largest.
     Max,
     /// Smallest.
@@ -169,6 +171,7 @@ impl Statistic {
             Statistic::Mean => stats::mean_of(values),
             Statistic::P95 => stats::quantile_of(values, 0.95),
             Statistic::P99 => stats::quantile_of(values, 0.99),
+            Statistic::P999 => stats::quantile_of(values, 0.999),
             Statistic::Max => stats::quantile_of(values, 1.0),
             Statistic::Min => stats::quantile_of(values, 0.0),
             Statistic::Sd => stats::sd_of(values),

@@ -141,13 +141,15 @@ impl Outcome {
 
     /// The claims as HTML.
     pub fn claims_table(&self) -> String {
-        let mut html = "<table><tr><th>claim<th>paper<th>ours<th>bound<th>unit<th>runs<th><th>".to_string();
+        let mut html =
+            "<table><tr><th>claim<th>from<th>paper<th>ours<th>bound<th>unit<th>runs<th><th>".to_string();
         let number = |v: Option<f64>| v.map_or("-".to_string(), |v| format!("{v:.3}"));
         for v in &self.verdicts {
             let _ = write!(
                 html,
-                "<tr><td>{}<td class=n>{}<td class=n>{}<td>{}<td>{}<td class=n>{}<td>{}<td>{}",
+                "<tr><td>{}<td>{}<td class=n>{}<td class=n>{}<td>{}<td>{}<td class=n>{}<td>{}<td>{}",
                 escape(&v.id),
+                v.origin,
                 number(v.paper),
                 number(v.ours),
                 escape(&v.bound),
@@ -157,7 +159,8 @@ impl Outcome {
                 escape(&v.note)
             );
         }
-        html + "</table>"
+        html + "</table><p>from: the paper; the paper, with a bound that is easier than its number; or chosen by us. p: how \
+                probable the difference of the runs would be by chance, where that is tested.</p>"
     }
 
     fn results_table(&self) -> String {
@@ -289,7 +292,7 @@ impl Outcome {
             }
         }
         lines.retain(|_, points| points.len() >= 3);
-        lines.into_iter().map(|(name, points)| Series { name, points }).collect()
+        lines.into_iter().map(|(name, points)| Series { name, points, ..Series::default() }).collect()
     }
 
     fn draw(

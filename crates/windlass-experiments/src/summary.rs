@@ -7,7 +7,10 @@ use crate::{
     record::RunRecord,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt::{self, Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
 /// A table to fill: a row for each point and variant.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -48,6 +51,9 @@ pub struct Column {
     /// By what numbers are divided, e.g. 1e6 for Mbit/s.
     #[serde(default = "one")]
     pub unit: f64,
+    /// The paper's numbers, in a column beside, by variant or by point and variant: "k-4 trim".
+    #[serde(default)]
+    pub paper: BTreeMap<String, f64>,
 }
 
 fn one() -> f64 {
@@ -112,6 +118,19 @@ impl Column {
     fn value(&self, runs: &[&RunRecord]) -> Option<f64> {
         of_point(self.metric, self.statistic, runs, &self.selection()).map(|v| v / self.unit)
     }
+
+    /// Its head, and that of the paper's numbers if there are any.
+    fn heads(&self) -> impl Iterator<Item = String> {
+        let papers = (!self.paper.is_empty()).then(|| format!("{}, paper", self.name));
+        std::iter::once(self.name.clone()).chain(papers)
+    }
+
+    /// What stands below them.
+    fn cells(&self, point: &str, variant: &str, runs: &[&RunRecord]) -> impl Iterator<Item = Option<f64>> {
+        let paper =
+            self.paper.get(&format!("{point} {variant}")).or_else(|| self.paper.get(variant)).copied();
+        std::iter::once(self.value(runs)).chain((!self.paper.is_empty()).then_some(paper))
+    }
 }
 
 impl Summary {
@@ -137,12 +156,12 @@ impl Summary {
         let row = |(point, variant): (&str, &str)| {
             let chosen: Vec<&RunRecord> =
                 runs.iter().filter(|r| r.point == point && r.variant == variant).collect();
-            let values = self.column.iter().map(|c| c.value(&chosen)).collect();
+            let values = self.column.iter().flat_map(|c| c.cells(point, variant, &chosen)).collect();
             Row { point: point.into(), variant: variant.into(), values }
         };
         Filled {
             title: self.title.clone(),
-            columns: self.column.iter().map(|c| c.name.clone()).collect(),
+            columns: self.column.iter().flat_map(Column::heads).collect(),
             rows: places.into_iter().map(row).collect(),
         }
     }
@@ -218,6 +237,23 @@ mod tests {
         assert_eq!(summary(column).fill(&runs).rows.len(), 3);
         let text = filled.to_string();
         assert!(text.contains("drops") && text.contains("1.000"), "{text}");
+    }
+
+    #[test]
+    fn the_papers_numbers_stand_beside_ours() {
+        let run = |point: &str, variant: &str| RunRecord {
+            point: point.into(),
+            variant: variant.into(),
+            drops_tail: 2,
+            ..RunRecord::default()
+        };
+        let paper = "paper = { x = 5, \"b x\" = 7 }";
+        let column =
+            format!("[[column]]\nname = \"drops\"\nmetric = \"drops\"\nstatistic = \"mean\"\n{paper}\n");
+        let filled = summary(&column).fill(&[run("a", "x"), run("b", "x"), run("b", "y")]);
+        assert_eq!(filled.columns, ["drops", "drops, paper"]);
+        let rows: Vec<_> = filled.rows.iter().map(|r| r.values[1]).collect();
+        assert_eq!(rows, [Some(5.0), Some(7.0), None]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     figure::{Kind, Plot},
     job::{self, Condition, Home, Job},
     metric::{Metric, Over, Selection, Statistic},
+    page::save,
     record::{RunRecord, late_runs, said_of_late_runs},
     report::Outcome,
     runner,
@@ -12,13 +13,14 @@ use crate::{
     seeds::Seeds,
     settings::Settings,
     shard::Shard,
-    sweep_merge as merge,
+    sweep_classes as classes, sweep_merge as merge,
     sweep_plan::Plan,
     vary,
 };
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::{Value as Json, json};
 use std::{
+    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
@@ -299,7 +301,9 @@ impl Sweep {
             Outcome { name: self.name.clone(), title, verdicts: Vec::new(), tables: Vec::new(), runs };
         let conditions: Vec<&Condition> = self.conditions.iter().map(|(_, c)| c).collect();
         outcome.write(out, false, &self.plots(), &conditions)?;
-        Ok(Swept { runs: outcome.runs, sweep: self, expected })
+        let swept = Swept { runs: outcome.runs, sweep: self, expected };
+        save(&out.join("classes.csv"), &swept.classes_csv())?;
+        Ok(swept)
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -314,16 +318,25 @@ impl Sweep {
             link: None,
             over: Over::Flows,
             points: Vec::new(),
+            variants: Vec::new(),
             x: x.clone(),
             y: y.into(),
             unit,
+            per: None,
+            by_class: false,
+            marks: BTreeMap::new(),
         };
+        let by_class =
+            |metric, y: &str, unit| Plot { by_class: true, ..plot(metric, Statistic::Mean, y, unit) };
         vec![
             plot(Metric::Completion, Statistic::Median, "median completion time (s)", 1.0),
             plot(Metric::Response, Statistic::Median, "median response time (s)", 1.0),
             plot(Metric::Throughput, Statistic::Mean, "throughput (Mbit/s)", 1e6),
             plot(Metric::SenderTimeouts, Statistic::Mean, "timeouts per run", 1.0),
             plot(Metric::Drops, Statistic::Mean, "packets dropped by full buffers per run", 1.0),
+            by_class(Metric::Completion, "mean completion time, 95 % confidence (s)", 1.0),
+            by_class(Metric::Response, "mean response time, 95 % confidence (s)", 1.0),
+            by_class(Metric::Goodput, "mean goodput of a flow, 95 % confidence (Mbit/s)", 1e6),
         ]
     }
 }
@@ -392,20 +405,21 @@ impl Swept {
         let cell = |number: Option<f64>| number.map_or("-".into(), |n| format!("{n:.4}"));
         let row = |(choice, condition): &(Vec<Value>, Condition)| {
             let runs = self.of(condition);
-            let values = choice.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), String::from));
             let numbers = COLUMNS.map(|column| cell(number(column, &runs)));
-            values.chain([runs.len().to_string()]).chain(numbers).collect()
+            texts(choice).into_iter().chain([runs.len().to_string()]).chain(numbers).collect()
         };
         self.sweep.conditions.iter().map(row).collect()
     }
 
     /// One document.
     pub fn to_json(&self) -> Json {
+        let names = classes::names(&self.runs);
         let point = |(choice, condition): &(Vec<Value>, Condition)| {
             let runs = self.of(condition);
             let set: serde_json::Map<String, Json> =
                 self.sweep.varied.iter().zip(choice).map(|(key, v)| (key.path.clone(), json!(v))).collect();
             let mut document = json!({ "set": set, "runs": runs.len() });
+            document["classes"] = classes::to_json(&classes::at_point(&runs, &names));
             COLUMNS.iter().for_each(|column| document[column.0] = json!(number(*column, &runs)));
             if let Some(run) = runs.iter().find(|r| r.error.is_some()) {
                 document["error"] = json!({ "seed": run.seed, "what": run.error });
@@ -417,9 +431,51 @@ impl Swept {
             "late_runs": late_runs(&self.runs) })
     }
 
+    /// A row for each point and class of flows.
+    fn classes_csv(&self) -> String {
+        let names = classes::names(&self.runs);
+        let point = |(_, condition): &(Vec<Value>, Condition)| {
+            let runs = self.of(condition);
+            (condition.name.clone(), runs.len(), classes::at_point(&runs, &names))
+        };
+        classes::csv(self.sweep.conditions.iter().map(point))
+    }
+
+    /// A table of all flows and each class; empty where there are no classes.
+    fn classes_table(&self) -> Vec<Vec<String>> {
+        let names = classes::names(&self.runs);
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let keys: Vec<String> = self.sweep.varied.iter().map(|v| v.path.clone()).collect();
+        let mut rows = vec![[keys, classes::header()].concat()];
+        for (choice, condition) in &self.sweep.conditions {
+            let of_point = classes::rows(&classes::at_point(&self.of(condition), &names));
+            rows.extend(of_point.into_iter().map(|row| [texts(choice), row].concat()));
+        }
+        rows
+    }
+
     fn of(&self, condition: &Condition) -> Vec<&RunRecord> {
         self.runs.iter().filter(|r| r.point == condition.name).collect()
     }
+}
+
+/// Values as they were written, without quotes.
+fn texts(choice: &[Value]) -> Vec<String> {
+    choice.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), String::from)).collect()
+}
+
+/// Columns that are as wide as the widest of their cells.
+fn write_table(f: &mut fmt::Formatter, rows: &[Vec<String>]) -> fmt::Result {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |i: usize| rows.iter().map(|r| r[i].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
+        writeln!(f, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
 }
 
 fn number((_, metric, statistic, scale): (&str, Metric, Statistic, f64), runs: &[&RunRecord]) -> Option<f64> {
@@ -430,12 +486,11 @@ impl fmt::Display for Swept {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let mut rows = self.rows();
         rows.insert(0, self.header());
-        let columns = rows[0].len();
-        let width = |i: usize| rows.iter().map(|r| r[i].len()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in &rows {
-            let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
-            writeln!(f, "{}", cells.join("  ").trim_end())?;
+        write_table(f, &rows)?;
+        let classes = self.classes_table();
+        if !classes.is_empty() {
+            writeln!(f)?;
+            write_table(f, &classes)?;
         }
         if let Some(late) = said_of_late_runs(&self.runs) {
             writeln!(f, "warning: {late}")?;
@@ -448,7 +503,6 @@ impl fmt::Display for Swept {
 mod tests {
     use super::*;
     use std::{
-        collections::BTreeMap,
         fs,
         sync::atomic::{AtomicBool, Ordering},
     };

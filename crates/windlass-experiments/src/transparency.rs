@@ -253,13 +253,13 @@ pub fn untold_in(folder: &Path) -> Result<[Untold; 2]> {
 fn verdict(id: &str, (bad, of): (usize, usize), unit: &str, runs: usize) -> Verdict {
     Verdict {
         id: id.into(),
-        paper: None,
         ours: Some(bad as f64),
         bound: "<= 0".into(),
         holds: bad == 0 && of > 0,
         unit: unit.into(),
         runs,
         note: format!("of {of} {unit}"),
+        ..Verdict::default()
     }
 }
 

@@ -771,12 +771,13 @@ pub struct RunArgs {
     /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
     pub web: Option<SocketAddr>,
-    /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
-    /// them, and queues of links (flows.csv, box.csv, links.csv), plots of them over time (cwnd.svg, rtt.svg, throughput.svg,
-    /// queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap)
-    #[arg(long, value_name = "FOLDER")]
+    /// Write into this folder windows, round-trip times and throughput of flows, what the box wants of them, and queues of
+    /// links (flows.csv, box.csv, links.csv), plots of them over time (trace.html, cwnd.svg, rtt.svg, throughput.svg,
+    /// queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap); with --on lab only what the
+    /// box reports (box.csv, throughput in flows.csv), and plots
+    #[arg(long, value_name = "FOLDER", conflicts_with = "web")]
     pub trace: Option<PathBuf>,
-    /// With --trace: time from one row of a flow or link to the next
+    /// With --trace: time from one row of a flow or link to the next; with --on lab 10 ms at least
     #[arg(long, value_name = "TIME", default_value = "10 ms", requires = "trace")]
     pub interval: Span,
 }

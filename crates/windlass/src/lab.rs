@@ -19,7 +19,7 @@ use std::{
 };
 use windlass_experiments::{Experiment, Outcome, Settings, Sweep, Swept};
 use windlass_lab::RunOptions;
-use windlass_scenario::{RunReport, ScenarioFile};
+use windlass_scenario::{RunReport, ScenarioFile, Span};
 use windlass_sim::TraceOptions;
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
@@ -57,9 +57,10 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     if args.on == Home::Sim && args.emulator == Emulator::Netem {
         bail!("--emulator is about real packets: it goes with --on lab");
     }
-    if args.on == Home::Lab && args.trace.is_some() {
+    if args.on == Home::Lab && args.trace.is_some() && file.scenario.windlass.is_none() {
         bail!(
-            "--trace looks into simulated hosts: it goes with --on sim; real packets are captured with --captures"
+            "{}: with --on lab, --trace has what the box reports, and without a [windlass] there is none; --on sim looks into hosts",
+            args.file.display()
         );
     }
     if args.web.is_some() && (args.on == Home::Sim || file.scenario.windlass.is_none()) {
@@ -97,11 +98,24 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
         spin_us: 100,
         readers: pages.as_ref().map(DemoPages::link),
         captures: args.captures.clone(),
-        sample_ms: args.sample_ms,
+        sample_ms: args.sample_ms.or(args.trace.as_ref().map(|_| sample_ms(args.interval))),
         emulator,
         ..RunOptions::new(this_binary()?)
     };
-    windlass_lab::run(&file.scenario, &options)
+    let mut report = windlass_lab::run(&file.scenario, &options)?;
+    if let Some(folder) = &args.trace {
+        windlass_experiments::write_lab_trace(folder, &report.samples)?;
+        windlass_experiments::draw_trace(folder, &trace_title(&report, "real kernels"))?;
+    }
+    if args.sample_ms.is_none() {
+        report.samples.clear();
+    }
+    Ok(report)
+}
+
+/// Time from one sample of the flow table to the next, for a trace with rows in this interval: 10 ms at least.
+fn sample_ms(interval: Span) -> u64 {
+    (interval.ns() / 1_000_000).max(10)
 }
 
 /// Pages at this address that a browser shows, or none did for a while.
@@ -124,8 +138,15 @@ fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
     let outcome = windlass_sim::run(&file.scenario, &options);
     let report = outcome.with_context(|| args.file.display().to_string())?.report;
-    args.trace.as_deref().map(windlass_experiments::draw_trace).transpose()?;
+    if let Some(folder) = &args.trace {
+        windlass_experiments::draw_trace(folder, &trace_title(&report, "simulated"))?;
+    }
     Ok(report)
+}
+
+/// The title of the page of a trace.
+fn trace_title(report: &RunReport, how: &str) -> String {
+    format!("Scenario {}, seed {}, {how}", report.scenario, report.seed)
 }
 
 fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {

@@ -196,6 +196,41 @@ pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), Fiel
     Ok(())
 }
 
+/// Variants that plots compare with are run, and the paper's numbers of tables are of points and variants that are.
+pub fn variants(
+    plots: &[Spanned<Plot>],
+    tables: &[Spanned<Summary>],
+    variants: &[String],
+    full: &[Condition],
+) -> Result<(), FieldError> {
+    for place in plots {
+        let Plot { per, variants: drawn, .. } = place.get_ref();
+        if let Some(name) = drawn.iter().chain(per).find(|name| !variants.contains(name)) {
+            let what = format!("plot: variant \"{name}\" is not run; there are {}", variants.join(", "));
+            return Err(FieldError::at(place, what));
+        }
+    }
+    for place in tables {
+        for column in &place.get_ref().column {
+            let is_there = |key: &&String| {
+                let is_place = |(point, variant): (&str, &str)| {
+                    full.iter().any(|c| c.name == point) && variants.iter().any(|v| v == variant)
+                };
+                variants.contains(key) || key.rsplit_once(' ').is_some_and(is_place)
+            };
+            if let Some(key) = column.paper.keys().find(|key| !is_there(key)) {
+                let what = format!(
+                    "table: {}: paper: \"{key}\" is no variant, nor a point and one; variants are {}",
+                    column.name,
+                    variants.join(", ")
+                );
+                return Err(FieldError::at(place, what));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Most names that a mistake lists.
 const LISTED: usize = 8;
 

@@ -519,3 +519,28 @@ fn finished_runs_are_not_run_again_unless_the_scenario_has_changed() {
     let third = Experiment::parse("e.toml", &other).unwrap().run(&resume).unwrap().runs;
     assert!(third.iter().all(|r| r.ended_s < 1000.0), "run again");
 }
+
+/// A bound a thousandth beside 1 is kept by chance in half of all cases.
+#[test]
+fn claims_of_any_difference_have_a_test_of_significance() {
+    for name in Experiment::names() {
+        let is_any = |c: &&Claim| c.per.is_some() && c.bound != 1.0 && (c.bound - 1.0).abs() < 0.005;
+        for claim in asked(name).claim.iter().filter(is_any) {
+            assert!(claim.significance.is_some(), "{name}: {}", claim.id);
+        }
+    }
+}
+
+#[test]
+fn plots_and_tables_name_variants_that_are_run() {
+    let error = |text: &str| Experiment::parse("e.toml", &format!("{VARIED}{text}")).unwrap_err().to_string();
+    let plot = "[[plot]]\nmetric = \"completion\"\nx = \"x\"\ny = \"y\"\n";
+    let e = error(&format!("{plot}per = \"cubic\"\n"));
+    assert!(e.contains("plot: variant \"cubic\" is not run"), "{e}");
+    let column = "name = \"c\"\nmetric = \"drops\"\nstatistic = \"mean\"\n";
+    let table = format!("[[table]]\ntitle = \"t\"\n[[table.column]]\n{column}");
+    let e = error(&format!("{table}paper = {{ \"buffer-9MB-10packets reno\" = 1 }}\n"));
+    assert!(e.contains("table: c: paper: \"buffer-9MB-10packets reno\" is no variant"), "{e}");
+    let known = "paper = { reno = 1, \"buffer-1MB-10packets bbr\" = 2 }\n";
+    Experiment::parse("e.toml", &format!("{VARIED}{table}{known}")).unwrap();
+}

@@ -180,7 +180,6 @@ pub fn judge(paths: &[Path], compared: &[Compared], seeds: usize) -> Vec<Verdict
             let at = chosen.iter().find(|c| ours.is_some() && number(c) == ours);
             let verdict = Verdict {
                 id: format!("{name}-{}", ALGORITHMS[algorithm]),
-                paper: None,
                 ours,
                 bound: format!("<= {bound:.2}"),
                 holds: ours.is_some_and(|ours| ours <= bound),
@@ -192,6 +191,7 @@ pub fn judge(paths: &[Path], compared: &[Compared], seeds: usize) -> Vec<Verdict
                     numbers.len(),
                     about(of)
                 ),
+                ..Verdict::default()
             };
             verdict.of_planned(about(of) * seeds * (ALONE + 1))
         })

@@ -95,13 +95,13 @@ pub fn judge(attack: &str, victims: &[Victim], tally: &str) -> Vec<Verdict> {
             }
             verdicts.push(Verdict {
                 id: format!("{attack}{}-{what}", target_name(target)),
-                paper: None,
                 ours: ours.is_finite().then_some(ours),
                 bound: format!(">= {BOUND}"),
                 holds: ours >= BOUND && wrong == 0,
                 unit: "ratio".into(),
                 runs: worst.runs.len(),
                 note: format!("{note}; {tally}"),
+                ..Verdict::default()
             });
         }
     }
