@@ -17,7 +17,7 @@ use rand_xoshiro::SplitMix64;
 use std::collections::BTreeMap;
 use windlass_core::{
     Algorithm, Flow, Home, Segment,
-    abi::{self, wl_alg_params, wl_handshake, wl_segment, wl_verdict},
+    abi::{self, wl_handshake, wl_segment, wl_verdict},
     begins, counters, on_syn,
 };
 use windlass_scenario::Mode;
@@ -34,9 +34,7 @@ struct Connection {
 #[derive(Debug)]
 pub struct WindlassBox {
     common: Common,
-    has_sack: bool,
-    /// As hosts announce it.
-    mss_bytes: u16,
+    hosts: Config,
     connections: Vec<Connection>,
 }
 
@@ -44,17 +42,11 @@ impl WindlassBox {
     /// A box that knows of no connection.
     pub fn new(algorithm: Algorithm, mode: Mode, random: SplitMix64, config: &Config) -> WindlassBox {
         let mode = if mode == Mode::Watch { abi::WL_MODE_WATCH } else { abi::WL_MODE_ENFORCE };
-        let params = config.parameters.of(algorithm);
-        let flags = params.flags | abi::WL_ALG_CANNOT_DELAY as u8;
-        let params = wl_alg_params { flags, ..params };
+        let mut params = config.parameters.of(algorithm);
+        params.flags |= abi::WL_ALG_CANNOT_DELAY as u8;
         let counts = vec![0; abi::WL_COUNTERS as usize];
         let common = Common { mode, algorithm, params, random, counts };
-        WindlassBox {
-            common,
-            has_sack: config.has_sack,
-            mss_bytes: config.announced_mss_bytes(),
-            connections: Vec::new(),
-        }
+        WindlassBox { common, hosts: *config, connections: Vec::new() }
     }
 
     /// A connection begins, maybe in the place of one that is long over; `wscale`: the shift of its windows, `member`: what it
@@ -73,7 +65,7 @@ impl WindlassBox {
         packet.hop += 1;
         let Connection { handshake, flow, around } = &mut self.connections[(packet.to >> 1) as usize];
         around.note(&packet, to_sender);
-        let mut segment = segment_of(&packet, around.wscale, self.has_sack, self.mss_bytes);
+        let mut segment = segment_of(&packet, around.wscale, &self.hosts);
         let (number, wscale, now_ns) = (around.index, around.wscale, net.now_ns);
         let turn = &mut Turn { common: &mut self.common, around, net };
         turn.count(if to_sender { abi::WL_C_PACKETS_TO_SENDER } else { abi::WL_C_PACKETS_FROM_SENDER }, 1);
@@ -131,8 +123,8 @@ impl WindlassBox {
     }
 }
 
-/// The packet as its headers would carry it; `wscale`: the shift of its window, which a SYN announces, as `mss_bytes`.
-fn segment_of(packet: &Packet, wscale: u8, has_sack: bool, mss_bytes: u16) -> Segment {
+/// The packet as its headers would carry it; `wscale`: the shift of its window, which a SYN announces, as what `hosts` are set up for.
+fn segment_of(packet: &Packet, wscale: u8, hosts: &Config) -> Segment {
     let mut segment = Segment::new(wl_segment {
         seq: packet.seq as u32,
         ack: packet.ack as u32,
@@ -143,7 +135,7 @@ fn segment_of(packet: &Packet, wscale: u8, has_sack: bool, mss_bytes: u16) -> Se
     });
     segment.add_timestamps(packet.tsval_us, packet.tsecr_us);
     if packet.has(flag::SYN) {
-        segment.add_syn_options(mss_bytes, wscale, has_sack);
+        segment.add_syn_options(hosts.announced_mss_bytes(), wscale, hosts.has_sack);
     }
     segment.add_sack(packet.sacks().iter().map(|b| (b.start as u32, b.end as u32)));
     segment
