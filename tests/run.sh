@@ -6,7 +6,7 @@
 set -u
 if [ "${1-}" = long ]; then
 	export WINDLASS_TEST_LONG=1
-	# a thousand rounds of what `make test` has twenty of (tests/limit.sh)
+	# a thousand rounds of what `make test` has five of (tests/limit.sh)
 	export WINDLASS_TEST_LIMIT="${WINDLASS_TEST_LIMIT:-90m}"
 fi
 # tests/sum.awk reads the output of cargo and timeout

@@ -94,6 +94,7 @@ fn a_clock_without_its_shaper_stops_until_an_agent_mends_it() {
 
 /// As on a kernel without tbf.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn of_a_clock_that_cannot_be_made_nothing_is_left() {
     if !is_root_or_skip("of_a_clock_that_cannot_be_made_nothing_is_left") {
         return;
@@ -135,6 +136,7 @@ fn without_agent_and_clock_a_transfer_goes_on() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn attach_makes_a_deleted_clock_anew_and_reports_it() {
     if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_reports_it") {
         return;

@@ -11,6 +11,7 @@ use windlass_tests::{is_root_or_skip, process::Process, windlass_path};
 
 /// Its bpffs ends with the container's mounts. Left pinned there, control would end at once for all flows.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_whose_bpffs_ends_with_its_container_releases_what_it_controls() {
     if !is_root_or_skip("an_agent_whose_bpffs_ends_with_its_container_releases_what_it_controls") {
         return;

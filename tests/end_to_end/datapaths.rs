@@ -112,6 +112,7 @@ fn rules_are_those_of_the_flows_own_interface() {
 
 /// Whichever was attached first.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_that_is_released_takes_its_flows_along_and_no_others() {
     if !is_root_or_skip("an_interface_that_is_released_takes_its_flows_along_and_no_others") {
         return;
@@ -224,6 +225,7 @@ fn another_build_takes_all_interfaces_of_a_datapath_over_with_one_load() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_clock_made_anew_is_that_of_all_interfaces() {
     if !is_root_or_skip("a_clock_made_anew_is_that_of_all_interfaces") {
         return;

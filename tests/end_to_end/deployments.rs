@@ -39,6 +39,7 @@ fn a_containers_veth() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn two_servers_behind_one_port_of_a_router() {
     let setup = Setup { place: Place::Switched, servers: 2, ..PLAIN };
     repairs_in("two_servers_behind_one_port_of_a_router", &[("IPv4", setup)]);

@@ -219,6 +219,7 @@ fn members_leave_when_attach_is_killed() {
 
 /// One that has another /run, as in a container, sees of an `attach` that lives what it left, and that it lives.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn members_stay_while_attach_lives_whatever_run_the_others_have() {
     if !is_root_or_skip("members_stay_while_attach_lives_whatever_run_the_others_have") {
         return;

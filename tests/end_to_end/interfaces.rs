@@ -93,6 +93,7 @@ fn is_controlled_anew(net: &Net, agent: &mut Process, clocks: &[String]) {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn another_interface_of_the_same_name_is_controlled_anew() {
     if !is_root_or_skip("another_interface_of_the_same_name_is_controlled_anew") {
         return;
@@ -215,6 +216,7 @@ fn of_two_agents_one_has_an_interface_until_it_ends() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     if !is_root_or_skip("what_is_pinned_for_interfaces_that_are_gone_is_removed") {
         return;
@@ -243,6 +245,7 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
 
 /// As a container with /run of the host, or `ip netns exec`, has it: what is pinned for others is not seen there.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn notes_of_interfaces_whose_pins_are_in_another_bpffs_are_kept() {
     if !is_root_or_skip("notes_of_interfaces_whose_pins_are_in_another_bpffs_are_kept") {
         return;

@@ -157,6 +157,7 @@ fn locks_notes_and_pins_are_out_of_reach_of_other_users() {
 
 /// Those of an older version, which others could open.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_lock_that_another_user_holds_is_not_waited_for() {
     if !is_root_or_skip("a_lock_that_another_user_holds_is_not_waited_for") {
         return;

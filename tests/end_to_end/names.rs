@@ -19,6 +19,7 @@ fn ip(net: &Net, words: &str) {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_is_controlled_and_released_by_an_alternative_name() {
     if !is_root_or_skip("an_interface_is_controlled_and_released_by_an_alternative_name") {
         return;
@@ -77,6 +78,7 @@ fn refusal(net: &Net, policy: &Path) -> (Option<i32>, String) {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_without_ethernet_frames_that_a_policy_names_is_refused() {
     if !is_root_or_skip("an_interface_without_ethernet_frames_that_a_policy_names_is_refused") {
         return;

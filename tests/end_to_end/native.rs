@@ -223,6 +223,7 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
 
 /// The kernel leaves it to algorithms like ours whether a window outlasts a pause, but it is the host's setting that counts.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_host_decides_whether_windows_outlast_a_pause() {
     if !is_root_or_skip("the_host_decides_whether_windows_outlast_a_pause") {
         return;
@@ -288,6 +289,7 @@ fn unloading_in_mid_transfer_hands_the_socket_back() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_lossy_transfer_outlives_unloading() {
     if !is_root_or_skip("a_lossy_transfer_outlives_unloading") {
         return;

@@ -274,6 +274,7 @@ fn windows_segs(site: &Site, server: usize) -> u64 {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     let test = "weights_change_while_sockets_run_and_the_group_outlives_its_agent";
     let Some((site, _folder, mut agent)) = controlled_or_skip(test, LINK) else { return };
@@ -557,6 +558,7 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
 
 /// As if the process that removed them had been killed in the middle of that.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
     let test = "algorithms_and_cgroups_removed_in_part_are_pinned_anew";
     let Some((site, _folder, mut first)) = controlled_or_skip(test, PLAIN.link) else { return };
@@ -580,6 +582,7 @@ fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
 
 /// No process couples the sockets of an `attach` that was killed: they leave the group that others share.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
     let test = "sockets_of_a_killed_attach_leave_the_group_that_others_share";
     let Some(site) = site_or_skip(test, Setup { servers: 2, link: LINK, has_cgroups: true, ..PLAIN }) else {

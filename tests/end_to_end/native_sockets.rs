@@ -195,6 +195,7 @@ fn a_socket_that_changes_its_algorithm_keeps_its_threshold() {
 
 /// As tcp_cwnd_restart() in Linux.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_window_begins_after_a_pause_with_its_routes_initial_window() {
     if !is_root_or_skip("a_window_begins_after_a_pause_with_its_routes_initial_window") {
         return;
@@ -239,6 +240,7 @@ fn cubics_window_follows_its_curve_after_many_short_answers() {
 
 /// What its route does not allow a socket never sends: a loss takes nothing away from that, but from what is in use.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_window_that_its_route_bounds_shrinks_with_a_loss() {
     if !is_root_or_skip("a_window_that_its_route_bounds_shrinks_with_a_loss") {
         return;

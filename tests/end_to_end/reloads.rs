@@ -26,6 +26,7 @@ fn of_cgroup(name: &str) -> String {
 
 /// A policy that fails changes nothing, for what the user had released either.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let test = "a_released_cgroup_is_left_alone_until_another_policy_is_in_force";
     if !is_root_or_skip(test) {
@@ -92,6 +93,7 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
 
 /// It was not released: the agent waits for one of its name.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_waits_for_a_cgroup_that_went() {
     let test = "an_agent_waits_for_a_cgroup_that_went";
     if !is_root_or_skip(test) {
@@ -134,6 +136,7 @@ fn to_release_nothing_is_reported_as_such() {
 
 /// The last line of the log must not be a complaint of what is no longer so.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_policy_that_is_put_back_as_it_was_is_reported_as_in_force() {
     if !is_root_or_skip("a_policy_that_is_put_back_as_it_was_is_reported_as_in_force") {
         return;

@@ -71,6 +71,7 @@ fn is_writing(process: &Child) -> bool {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn top_and_watched_counters_end_when_their_terminal_is_closed() {
     if !is_root_or_skip("top_and_watched_counters_end_when_their_terminal_is_closed") {
         return;

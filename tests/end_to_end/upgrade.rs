@@ -12,7 +12,7 @@ use libbpf_rs::{
 };
 use std::{collections::BTreeMap, fs, os::fd::AsRawFd};
 use windlass_agent::Pinned;
-use windlass_tests::{is_long, is_root_or_skip, process::until};
+use windlass_tests::{is_root_or_skip, process::until};
 
 /// Two builds of the same state whose code differs.
 static BUILDS: [&[u8]; 2] =
@@ -126,6 +126,7 @@ fn an_upgrade_outlives_a_clock_that_was_deleted() {
 
 /// Programs are replaced again and again under load, of flows in a group. Nothing of the store is lost by that, or given to two.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn builds_that_differ_replace_each_other_under_load() {
     if !is_root_or_skip("builds_that_differ_replace_each_other_under_load") {
         return;
@@ -139,7 +140,7 @@ fn builds_that_differ_replace_each_other_under_load() {
     net.bottleneck();
     with_transfer(&net, |progress| {
         let maps_before = maps(&net);
-        for at in 0..if is_long() { 10 } else { 4 } {
+        for at in 0..10 {
             let replace = || Ok(Pinned::open("r1")?.replace_programs(BUILDS[at % 2])?);
             net.middle.enter(replace).expect("the kernel takes the programs");
             progress();
@@ -206,6 +207,7 @@ fn clean(net: &Net) {
 
 /// /run is cleaned while an agent runs. A second one would put its own policy in force and look after the same clock.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
     if !is_root_or_skip("one_agent_has_what_is_pinned_whatever_becomes_of_its_notes") {
         return;

@@ -94,6 +94,7 @@ fn build() -> Possibly<(Vec<Tenant>, Netns, Netns)> {
 
 /// The first has the name, and is controlled; the other is left alone, and none of its bytes get to the first, nor the other way.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn tenants_with_the_same_addresses_and_ports() {
     let test = "tenants_with_the_same_addresses_and_ports";
     if !is_root_or_skip(test) {

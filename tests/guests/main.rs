@@ -55,6 +55,7 @@ fn is_taken(sample: &Value) -> bool {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
     if !can_run("two_guests_share_a_bottleneck_whatever_the_number_of_their_flows") {
         return;
@@ -292,6 +293,7 @@ fn a_guest_that_falls_silent_leaves_its_share_until_it_speaks_again() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn five_hundred_flows_of_a_guest_leave_another_its_share() {
     if !can_run("five_hundred_flows_of_a_guest_leave_another_its_share") {
         return;

@@ -54,21 +54,25 @@ fn the_commands_of_the_guests_page_work_as_printed() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_commands_of_the_quick_start_of_libvirt_work_as_printed() {
     follow("the_commands_of_the_quick_start_of_libvirt_work_as_printed", "docs/quickstart/libvirt.md");
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_commands_of_the_quick_start_of_docker_work_as_printed() {
     follow("the_commands_of_the_quick_start_of_docker_work_as_printed", "docs/quickstart/docker.md");
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_commands_of_the_quick_start_of_router_work_as_printed() {
     follow("the_commands_of_the_quick_start_of_router_work_as_printed", "docs/quickstart/router.md");
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_commands_of_the_quick_start_of_kubernetes_work_as_printed() {
     follow("the_commands_of_the_quick_start_of_kubernetes_work_as_printed", "docs/quickstart/kubernetes.md");
 }
