@@ -87,6 +87,7 @@ struct wl_handshake {
 	wl_u8 is_answered : 1; /* the second SYN acknowledges exactly the first */
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
+	wl_u32 rcv_at_us; /* when the receiver's SYN or SYN-ACK came by; 0: not known, or it was retransmitted */
 	struct wl_header header; /* of the sender's SYN or SYN-ACK with that snd_isn */
 	/*
 	 * another SYN of the receiver, which the next SYN-ACK may answer just as well: the one before, or while is_answered the one
@@ -97,7 +98,7 @@ struct wl_handshake {
 	wl_u8 other_flags; /* as rcv_flags; 0: there is none */
 	wl_u8 other_wscale;
 };
-WL_ASSERT_SIZE(struct wl_handshake, 52);
+WL_ASSERT_SIZE(struct wl_handshake, 56);
 
 /* What one SYN announced. */
 enum wl_syn_flag {

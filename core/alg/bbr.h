@@ -7,7 +7,7 @@
  *      bw      = largest delivery rate of ten round trips (flow/rate.h), but for those in which the sender was short of data
  *      min_rtt = smallest round-trip time of ten seconds
  *      pacing  = pacing_gain * bw, less one per cent
- *      cwnd    = cwnd_gain * bw * min_rtt + bw * near_rtt + extra_acked (bbr_base.h) + three bursts, an even number of segments; two
+ *      cwnd    = cwnd_gain * bw * (min_rtt + near_rtt) + extra_acked (bbr_base.h) + three bursts, an even number of segments; two
  *                more while probing
  *
  *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW
@@ -490,7 +490,8 @@ WL_INLINE void wl_bbr_set_cwnd(struct wl_bbr *b, const struct wl_sample *s, stru
 	wl_u32 target;
 
 	if (s->newly_delivered_bytes && !wl_bbr_recovery_cwnd(b, s, &cwnd)) {
-		target = wl_sat_add(wl_bbr_bdp_bytes(&b->base, s, bw, b->base.cwnd_gain), wl_bbr_near_bytes(s, bw));
+		target = wl_sat_add(wl_bbr_bdp_bytes(&b->base, s, bw, b->base.cwnd_gain),
+				    wl_bbr_gained(wl_bbr_near_bytes(s, bw), b->base.cwnd_gain));
 		if (b->base.is_full_bw_reached)
 			target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, bw));
 		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr_quantized(b, s, d, target));

@@ -20,7 +20,8 @@
  *     UP           1.25         2.25        inflight_hi, which grows    until too much is lost or the pipe is full
  *     PROBE_RTT    1            0.5         0.85 inflight_hi            200 ms and a round, every 5 s
  *
- *     In all of them inflight_lo is a bound, too. What is the path's: bbr3_model.h; how it is probed: bbr3_probe.h.
+ *     In all of them inflight_lo is a bound, too. Behind a box cwnd is that and cwnd_gain * bw * near_rtt (bbr_base.h), and a bound
+ *     is one of what is behind the box: it is to bw * near_rtt more. What is the path's: bbr3_model.h; how it is probed: bbr3_probe.h.
  *
  * Where we deviate: losses are counted per round trip and not per packet, as none of the homes notes for each segment what
  * was lost before it, and what was in flight when a segment was sent is what was delivered and lost since; so a crossing of
@@ -184,6 +185,7 @@ WL_INLINE void wl_bbr3_update_gains(struct wl_bbr3 *b)
 WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, struct wl_decision *d)
 {
 	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), b->base.cwnd_gain);
+	wl_u32 near = wl_bbr_near_bytes(s, wl_bbr3_bw(b));
 	wl_u32 most = b->inflight_lo;
 	wl_u32 cwnd;
 
@@ -192,17 +194,17 @@ WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, st
 	b->base.was_in_recovery = s->is_in_recovery;
 	cwnd = d->cwnd_bytes;
 	if (s->newly_delivered_bytes) {
-		target = wl_sat_add(target, wl_bbr_near_bytes(s, wl_bbr3_bw(b)));
+		target = wl_sat_add(target, wl_bbr_gained(near, b->base.cwnd_gain));
 		target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, wl_bbr3_bw(b)));
 		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr3_quantized(b, s, d, target));
 	}
 	if (b->state == WL_BBR3_PROBE_RTT)
-		cwnd = wl_min(cwnd, wl_bbr3_probe_rtt_cwnd(b, s));
+		cwnd = wl_min(cwnd, wl_sat_add(wl_bbr3_probe_rtt_cwnd(b, s), near / 2));
 	if (b->state == WL_BBR3_PROBE_RTT || b->state == WL_BBR3_CRUISE)
 		most = wl_min(most, wl_bbr3_headroom_target(b, s));
 	else if (wl_bbr3_is_probing_bw(b))
 		most = wl_min(most, b->inflight_hi);
-	cwnd = wl_min(cwnd, wl_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes));
+	cwnd = wl_min(cwnd, wl_sat_add(wl_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes), near));
 	d->cwnd_bytes = wl_min(cwnd, WL_CWND_MAX_BYTES);
 	/* homes take a window below ssthresh for one in slow start, of which half is in use when it is full */
 	if (b->base.is_full_bw_reached)

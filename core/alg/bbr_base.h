@@ -111,15 +111,23 @@ WL_INLINE wl_u32 wl_bbr_bdp_bytes(const struct wl_bbr_base *b, const struct wl_s
 }
 
 /*
- * What a server would have behind the box besides. Its model has the path before the box as well: cwnd is twice what the whole of it
- * holds, and of that no more than once what the part before the box holds is there. Where the rest of the path is short and its delay
- * varies, twice its least delay is less than what fills it, and each estimate of bw would be smaller than the one before.
+ * What the path before the box holds, of what is granted: the window counts it, while inflight is what is behind the box. A server's
+ * model has both parts of the path, so that a window of twice the path is twice either: with less, where the delay before the box
+ * varies and the rest is short, each estimate of bw would be smaller than the one before.
  */
 WL_INLINE wl_u32 wl_bbr_near_bytes(const struct wl_sample *s, wl_u32 bw)
 {
 	wl_u64 segs = (wl_u64)bw * s->near_rtt_us >> WL_BBR_BW_SCALE;
 
 	return wl_sat_mul(segs > 0xffffffffu ? 0xffffffffu : (wl_u32)segs, s->mss_bytes);
+}
+
+/* `bytes` times `gain`. */
+WL_INLINE wl_u32 wl_bbr_gained(wl_u32 bytes, wl_u32 gain)
+{
+	wl_u64 gained = (wl_u64)bytes * gain / WL_BBR_UNIT;
+
+	return gained > 0xffffffffu ? 0xffffffffu : (wl_u32)gained;
 }
 
 /* Segments that leave in one burst: the flow's quantum (bbr_tso_segs_goal() in Linux). */

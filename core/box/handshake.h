@@ -101,6 +101,7 @@ WL_INLINE void wl_syn_choose(struct wl_handshake *h, const struct wl_segment *in
 	if (!is_other)
 		return;
 	wl_syn_swap(h);
+	h->rcv_at_us = 0;
 	if (from_sender)
 		h->is_missed = 0;
 }
@@ -164,6 +165,7 @@ WL_INLINE void wl_syn_note_receiver(struct wl_handshake *h, const struct wl_segm
 WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, int from_sender, wl_u32 now_us)
 {
 	int is_answer = !!(in->flags & WL_TCP_ACK);
+	int was_answered = h->is_answered;
 	int answers, is_same, is_second, stands;
 
 	if (!wl_is_syn(in)) {
@@ -196,6 +198,9 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 		wl_syn_note_sender(h, in, is_same, is_answer, now_us);
 	else
 		wl_syn_note_receiver(h, in, is_same, is_answer, now_us);
+	/* a SYN that comes when the one before is answered is not what that answered */
+	if (!from_sender && !stands && (is_answer || !was_answered))
+		wl_near_syn(h, now_us, is_same);
 	if (stands)
 		wl_syn_swap(h);
 	return answers;
@@ -299,6 +304,7 @@ WL_INLINE void wl_box_begin(struct wl_flow *f, wl_u32 id, const struct wl_segmen
 	f->snd_ack = f->rcv_seq;
 	f->sent_at_us = now_ns / 1000;
 	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, in->ack, f->sent_at_us));
+	f->near_rtt_us = wl_near_handshake_rtt_us(h, from_sender, f->sent_at_us);
 	f->edge = f->base;
 	f->rcv_edge = f->base;
 	f->edge_used_until = f->base;

@@ -96,7 +96,10 @@ struct wl_ledger {
 	wl_u32 response_max_us;
 	wl_u32 prompted_q8; /* share of the sender's packets that came with an ACK, running mean */
 	wl_u32 short_q8; /* share of those that did not end with a full segment, likewise */
-	/* least time from a timestamp of the receiver to its echo: the round trip between box and sender, in flight or not; 0: not known */
+	/*
+	 * least time from a timestamp of the receiver to its echo: the round trip between box and sender, in flight or not. Begins with
+	 * that of the handshake (core/flow/near.h); 0: not known
+	 */
 	wl_u32 sender_rtt_us;
 	wl_u32 tsval_wanted; /* whose echo is waited for, since tsval_at_us; 0: none */
 	wl_u32 tsval_at_us;
@@ -280,6 +283,7 @@ WL_INLINE void wl_ledger_begin(struct wl_ledger *l, const struct wl_flow *f, wl_
 	l->retrans_seen = f->sender_retrans_segs;
 	l->sent_seen_us = now_us;
 	l->state = f->state;
+	l->sender_rtt_us = f->near_rtt_us;
 	l->limit = wl_limit_of(l, f);
 }
 

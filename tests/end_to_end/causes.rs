@@ -397,14 +397,12 @@ fn causes_that_are_planted_are_named_first() {
     assert!(right * 20 >= all.len() * 18, "{right} of {}", all.len());
 }
 
-/// Whether an application writes seldom is judged by round trips before the box, which are long where the server's host is starved: that
-/// is for the long test.
 #[test]
-fn causes_of_receiver_and_rule_are_named() {
-    if !is_root_or_skip("causes_of_receiver_and_rule_are_named") {
+fn causes_of_application_receiver_and_rule_are_named() {
+    if !is_root_or_skip("causes_of_application_receiver_and_rule_are_named") {
         return;
     }
-    let quick = ["small receive buffer", "rule watches"];
+    let quick = ["application writes seldom", "small receive buffer", "rule watches"];
     let threads: Vec<_> = all()
         .into_iter()
         .filter(|planted| quick.contains(&planted.name))

@@ -369,8 +369,7 @@ fn at_work() -> (AlgorithmState, u32) {
     (flow, cwnd_bytes)
 }
 
-/// A server's model has the path before the box as well: of twice what the whole of it holds, no more than what the part before the
-/// box holds is there.
+/// A server's model has the path before the box as well: its window is twice what the whole of it holds.
 #[test]
 fn bbrs_window_has_room_for_the_path_before_the_box() {
     for name in ["bbr", "bbr3"] {
@@ -382,7 +381,7 @@ fn bbrs_window_has_room_for_the_path_before_the_box() {
             flow.decision.cwnd_bytes / MSS
         };
         let (alone, far) = (window_segs(0), window_segs(80_000));
-        assert!((far - alone).abs_diff(66) <= 4, "{name}: {alone} {far}");
+        assert!((far - alone).abs_diff(2 * 66) <= 8, "{name}: {alone} {far}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The box on one flow (`core/box/`): segments of both ends and visits of the clock go in, verdicts come out.
 
 mod ledgers;
+mod near;
 mod states;
 mod store;
 mod verdicts;
