@@ -1,7 +1,8 @@
 //! `windlass reproduce harm-survey`: is a server behind the box ever slower than it would be alone? Paths and workloads are chosen
 //! at random, far beyond those of the published experiments (`path.rs`, `workload.rs`), and simulated with five seeds each: the
 //! server alone with CUBIC, with native BBR, and with CUBIC behind the box, which runs each of three algorithms. Runs of one seed
-//! are pairs: they have the same links, losses by packet number, sizes and pauses.
+//! are pairs: they have the same links, losses by packet number, sizes and pauses. The server alone is run with five other seeds
+//! besides: what it then differs from itself by is chance.
 //!
 //! The time of a run is the longest that any flow waited for what it transferred; of a path, the median over its seeds. What does
 //! not finish behind the box and does alone is infinitely slower.
@@ -60,6 +61,7 @@ fn jobs(paths: &[Path], on: Home, seeds: u64) -> Result<Vec<Job>> {
     for path in paths {
         for seed in 1..=seeds {
             for variant in &VARIANTS {
+                let seed = if variant.is_again { seed + seeds } else { seed };
                 let scenario = Scenario::parse(&path.name(), &path.text(variant, seed))
                     .map_err(|e| anyhow!("{e}; this is a fault of the survey"))?;
                 jobs.push(Job {

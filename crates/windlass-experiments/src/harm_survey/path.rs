@@ -160,6 +160,8 @@ pub struct Variant {
     pub server: &'static str,
     /// Algorithm of the box; none: there is no box.
     pub boxed: Option<&'static str>,
+    /// With other seeds than the rest.
+    pub is_again: bool,
 }
 
 /// A path with what is sent over it.

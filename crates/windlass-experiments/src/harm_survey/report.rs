@@ -1,7 +1,7 @@
 //! The survey's tables, the files of the worst runs and the page.
 
 use super::{
-    compare::{ALGORITHMS, Compared, Ranked, VARIANTS, ranked, ratios},
+    compare::{ALGORITHMS, COMPARED, Compared, Ranked, VARIANTS, ranked, ratios},
     path::{Loss, Path},
     workload::Kind,
 };
@@ -47,7 +47,7 @@ const GROUPS: [Group; 16] = [
     ("messages", |p| p.workload.kind == Kind::Messages),
 ];
 
-/// The ratios' quantiles of each group of paths, if it has any, and algorithm.
+/// The ratios' quantiles of each group of paths, if it has any, and of what is compared.
 pub fn quantiles(compared: &[Compared]) -> Filled {
     let columns = ["paths", "p10", "median", "p90", "p99", "worst", "> 1.15 (%)"];
     let row = |(name, is_chosen): Group, algorithm: usize| {
@@ -56,11 +56,13 @@ pub fn quantiles(compared: &[Compared]) -> Filled {
         let at = [0.1, 0.5, 0.9, 0.99, 1.0].map(|q| stats::quantile(&ratios, q));
         let share = (!ratios.is_empty()).then(|| 100.0 * above / ratios.len() as f64);
         let values = [Some(ratios.len() as f64)].into_iter().chain(at).chain([share]).collect();
-        Row { point: name.into(), variant: ALGORITHMS[algorithm].into(), values }
+        Row { point: name.into(), variant: COMPARED[algorithm].into(), values }
     };
-    let rows = GROUPS.iter().flat_map(|group| (0..ALGORITHMS.len()).map(move |a| row(*group, a)));
+    let rows = GROUPS.iter().flat_map(|group| (0..COMPARED.len()).map(move |a| row(*group, a)));
     Filled {
-        title: "Time behind the box / of the slower of CUBIC alone and native BBR alone".into(),
+        title: "Time behind the box / of the slower of CUBIC alone and native BBR alone; (again): of the server alone with other \
+                seeds, which is chance"
+            .into(),
         columns: columns.map(String::from).into(),
         rows: rows.filter(|row| row.values[0] != Some(0.0)).collect(),
     }

@@ -138,7 +138,7 @@ fn run(path: &Path, variant: &str, seed: u64, seconds: Option<f64>) -> RunRecord
     RunRecord { point, variant, seed, flows: vec![flow], error, ..RunRecord::default() }
 }
 
-/// One run of each variant: of CUBIC, BBR, and the box with each of its algorithms.
+/// One run of each variant: of CUBIC, BBR, the box with each of its algorithms, and again of CUBIC and BBR.
 fn runs(path: &Path, seconds: [Option<f64>; VARIANTS.len()]) -> Vec<RunRecord> {
     VARIANTS.iter().zip(seconds).map(|(v, s)| run(path, v.name, 1, s)).collect()
 }
@@ -147,10 +147,10 @@ fn runs(path: &Path, seconds: [Option<f64>; VARIANTS.len()]) -> Vec<RunRecord> {
 fn ranking_begins_with_the_worst_ratio() {
     let paths = [1, 2, 3].map(Path::of_number);
     let all = [
-        runs(&paths[0], [Some(2.0), Some(4.0), Some(4.0), Some(8.0), Some(2.0)]),
-        runs(&paths[1], [Some(3.0), Some(1.0), Some(9.0), None, Some(3.0)]),
+        runs(&paths[0], [Some(2.0), Some(4.0), Some(4.0), Some(8.0), Some(2.0), Some(1.0), Some(6.0)]),
+        runs(&paths[1], [Some(3.0), Some(1.0), Some(9.0), None, Some(3.0), None, Some(1.0)]),
         // what does not finish alone either shows nothing, but what finishes behind the box only does
-        runs(&paths[2], [None, Some(1.0), None, Some(TIME_LIMIT_S / 2.0), Some(1.0)]),
+        runs(&paths[2], [None, Some(1.0), None, Some(TIME_LIMIT_S / 2.0), Some(1.0), None, None]),
     ];
     let records = all.concat();
     let compared = compare(&paths, &records, 1);
@@ -174,6 +174,33 @@ fn ranking_begins_with_the_worst_ratio() {
     let worst = report::worst(&compared, "out".as_ref(), Command { on: Home::Sim, is_quick: false });
     assert_eq!(worst.rows[0].point, "windlass reproduce harm-survey --only 2");
     assert_eq!(worst.rows[1].values, [3.0, 9.0, 3.0, 1.0].map(Some));
+}
+
+/// The server alone with other seeds stands beside the box, and is no claim of the box, nor among its worst paths.
+#[test]
+fn quantiles_have_what_chance_does() {
+    let path = Path::of_number(1);
+    let records = runs(&path, [2.0, 4.0, 4.0, 8.0, 2.0, 1.0, 6.0].map(Some));
+    let paths = [path];
+    let compared = compare(&paths, &records, 1);
+    let table = report::quantiles(&compared);
+    let of = |name: &str| {
+        let row = table.rows.iter().find(|r| r.point == "all" && r.variant == name).unwrap();
+        row.values[5]
+    };
+    assert_eq!(compare::COMPARED.map(of), [1.0, 2.0, 0.5, 0.25, 1.5].map(Some));
+    assert_eq!(ranked(&compared).len(), 3);
+    assert!(judge(&paths, &compared, 1).iter().all(|v| !v.id.contains("again")));
+}
+
+/// Other seeds than those that the rest is paired by.
+#[test]
+fn what_is_run_again_has_other_seeds() {
+    let jobs = jobs(&[Path::of_number(1)], Home::Sim, 3).unwrap();
+    let seeds = |name: &str| -> Vec<u64> {
+        jobs.iter().filter(|j| j.variant == name).map(|j| j.scenario.seed).collect()
+    };
+    assert_eq!((seeds("box-bbr"), seeds("bbr-again")), (vec![1, 2, 3], vec![4, 5, 6]));
 }
 
 #[test]
