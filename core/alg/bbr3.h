@@ -204,7 +204,7 @@ WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, st
 		most = wl_min(most, wl_bbr3_headroom_target(b, s));
 	else if (wl_bbr3_is_probing_bw(b))
 		most = wl_min(most, b->inflight_hi);
-	cwnd = wl_min(cwnd, wl_sat_add(wl_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes), near));
+	cwnd = wl_min(cwnd, wl_bbr3_window_bytes(b, s, wl_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes)));
 	d->cwnd_bytes = wl_min(cwnd, WL_CWND_MAX_BYTES);
 	/* homes take a window below ssthresh for one in slow start, of which half is in use when it is full */
 	if (b->base.is_full_bw_reached)

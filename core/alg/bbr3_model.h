@@ -147,6 +147,12 @@ WL_INLINE wl_u32 wl_bbr3_inflight_bytes(const struct wl_bbr3 *b, const struct wl
 	return wl_bbr3_quantized(b, s, d, wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), gain));
 }
 
+/* The window that has `inflight_bytes` in flight behind a box: what the path before the box holds besides is part of it (bbr_base.h). */
+WL_INLINE wl_u32 wl_bbr3_window_bytes(const struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 inflight_bytes)
+{
+	return wl_sat_add(inflight_bytes, wl_bbr_near_bytes(s, wl_bbr3_bw(b)));
+}
+
 /* inflight_hi less a headroom (at least a segment), in which other flows find room; no bound without inflight_hi. */
 WL_INLINE wl_u32 wl_bbr3_headroom_target(const struct wl_bbr3 *b, const struct wl_sample *s)
 {

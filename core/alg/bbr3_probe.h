@@ -83,7 +83,7 @@ WL_INLINE void wl_bbr3_probe_upward(struct wl_bbr3 *b, const struct wl_sample *s
 {
 	wl_u32 segs;
 
-	if (!s->is_cwnd_limited || d->cwnd_bytes < wl_sat_add(b->inflight_hi, wl_bbr_near_bytes(s, wl_bbr3_bw(b))))
+	if (!s->is_cwnd_limited || d->cwnd_bytes < wl_bbr3_window_bytes(b, s, b->inflight_hi))
 		return;
 	b->up_acked_bytes = wl_sat_add(b->up_acked_bytes, s->newly_delivered_bytes);
 	segs = b->up_acked_bytes / wl_max(b->up_bytes_per_seg, 1);
@@ -161,7 +161,7 @@ WL_INLINE int wl_bbr3_is_probe_over(struct wl_bbr3 *b, const struct wl_sample *s
 		return 1;
 	}
 	/* while the bound holds it back, that there is no more is no measure of the path */
-	if (s->is_cwnd_limited && d->cwnd_bytes >= wl_sat_add(b->inflight_hi, wl_bbr_near_bytes(s, wl_bbr3_bw(b)))) {
+	if (s->is_cwnd_limited && d->cwnd_bytes >= wl_bbr3_window_bytes(b, s, b->inflight_hi)) {
 		wl_bbr3_reset_full_bw(b, bw);
 		return 0;
 	}
