@@ -125,8 +125,8 @@ impl Compared<'_> {
         is_known.then(|| boxed_s / self.alone_s())
     }
 
-    /// A quantile of all messages' times behind the box over that of the server alone, with CUBIC; none: not measured.
-    fn messages_ratio(&self, algorithm: usize, statistic: Statistic) -> Option<f64> {
+    /// A quantile of all messages' times of one of [`COMPARED`] over that of the server alone, with CUBIC; none: not measured.
+    pub fn messages_ratio(&self, algorithm: usize, statistic: Statistic) -> Option<f64> {
         let time_s =
             |runs: &[&RunRecord]| of_point(Metric::Response, Some(statistic), runs, &Selection::default());
         Some(time_s(&self.runs[ALONE + algorithm])? / time_s(&self.runs[0])?)

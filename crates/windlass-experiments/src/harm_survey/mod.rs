@@ -121,7 +121,11 @@ fn survey(
     let compared = compare(paths, &runs, seeds as usize);
     let verdicts = judge(paths, &compared, seeds as usize);
     let command = Command { on, is_quick: settings.quick };
-    let tables = vec![report::quantiles(&compared), report::worst(&compared, &folder, command)];
+    let tables = vec![
+        report::quantiles(&compared),
+        report::messages(&compared),
+        report::worst(&compared, &folder, command),
+    ];
     let title = TITLE.into();
     let mut outcome = Outcome { name, title, verdicts, tables, runs: Vec::new() };
     report::write(&outcome, &runs, &compared, refused, &folder, &command.of(only))?;

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     job::Home,
+    metric::Statistic,
     page::{escape, page, save},
     plot::{self, Series},
     record::RunRecord,
@@ -64,6 +65,26 @@ pub fn quantiles(compared: &[Compared]) -> Filled {
                 seeds, which is chance"
             .into(),
         columns: columns.map(String::from).into(),
+        rows: rows.filter(|row| row.values[0] != Some(0.0)).collect(),
+    }
+}
+
+/// Quantiles over paths with messages of their times' median and 99th percentile, over those of CUBIC alone.
+pub fn messages(compared: &[Compared]) -> Filled {
+    let times = [("median", Statistic::Median), ("p99", Statistic::P99)];
+    let row = |(name, statistic): (&str, Statistic), of: usize| {
+        let chosen = compared.iter().filter(|c| c.path.workload.kind == Kind::Messages);
+        let ratios: Vec<f64> = chosen.filter_map(|c| c.messages_ratio(of, statistic)).collect();
+        let at = [0.1, 0.5, 0.9, 1.0].map(|q| stats::quantile(&ratios, q));
+        let values = [Some(ratios.len() as f64)].into_iter().chain(at).collect();
+        Row { point: name.into(), variant: COMPARED[of].into(), values }
+    };
+    let rows = times.into_iter().flat_map(|time| (0..COMPARED.len()).map(move |of| row(time, of)));
+    Filled {
+        title:
+            "Messages' times / of CUBIC alone; (again): of the server alone with other seeds, which is chance"
+                .into(),
+        columns: ["paths", "p10", "median", "p90", "worst"].map(String::from).into(),
         rows: rows.filter(|row| row.values[0] != Some(0.0)).collect(),
     }
 }

@@ -4,7 +4,7 @@ use super::{
     workload::{ALL_BYTES, BOTTLENECK_S, Kind},
     *,
 };
-use crate::record::RunRecord;
+use crate::record::{ResponseSample, RunRecord};
 use proptest::prelude::*;
 use std::{fs, sync::atomic::AtomicBool};
 use windlass_scenario::{FlowReport, Rate, ResponseTimes, Span};
@@ -191,6 +191,23 @@ fn quantiles_have_what_chance_does() {
     assert_eq!(compare::COMPARED.map(of), [1.0, 2.0, 0.5, 0.25, 1.5].map(Some));
     assert_eq!(ranked(&compared).len(), 3);
     assert!(judge(&paths, &compared, 1).iter().all(|v| !v.id.contains("again")));
+}
+
+/// Of messages each one's time counts, over that of CUBIC alone.
+#[test]
+fn messages_stand_beside_what_chance_does() {
+    let paths: Vec<Path> =
+        all_paths().into_iter().filter(|p| p.workload.kind == Kind::Messages).take(1).collect();
+    let seconds = [2.0, 9.0, 4.0, 8.0, 2.0, 1.0, 6.0];
+    let mut records = runs(&paths[0], seconds.map(Some));
+    for (run, s) in records.iter_mut().zip(seconds) {
+        run.flows[0].checksum_ok = true;
+        run.responses =
+            vec![ResponseSample { seconds: vec![s as f32], count: 1, ..ResponseSample::default() }];
+    }
+    let table = report::messages(&compare(&paths, &records, 1));
+    let worst = |row: &crate::summary::Row| row.values[4].unwrap();
+    assert_eq!(table.rows.iter().map(worst).collect::<Vec<_>>(), [2.0, 4.0, 1.0, 0.5, 3.0].repeat(2));
 }
 
 /// Other seeds than those that the rest is paired by.
