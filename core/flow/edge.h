@@ -126,7 +126,7 @@ WL_INLINE int wl_is_granted_in_full(const struct wl_flow *f)
 /*
  * Is the sender short of data? Checked at each ACK; judged from room that it has left unused for a while. Room that
  * it has used is no evidence: where all ACKs of a round come at once, what they granted is what the next round is
- * judged by.
+ * judged by. Nor is the beginning, where nothing was granted yet (edge_used_until is base).
  *
  *     granted                                       first data that use it
  *        |------- near_rtt_us: on its way ------------------|--- srtt / 8, at least 2 ms ---|
@@ -141,7 +141,7 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 		if (passed_us < wl_sat_add(wl_max(f->srtt_us / 8, WL_SUPPLY_US), f->near_rtt_us))
 			return;
 		wl_rate_mark_app_limited(f);
-	} else if (passed_us < wl_near_lead_us(f) && wl_is_granted_in_full(f)) {
+	} else if (f->edge_used_until != f->base && passed_us < wl_near_lead_us(f) && wl_is_granted_in_full(f)) {
 		f->flags |= WL_FLOW_CWND_LIMITED;
 	}
 	f->edge_used_until = f->edge;
