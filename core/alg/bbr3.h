@@ -20,8 +20,8 @@
  *     UP           1.25         2.25        inflight_hi, which grows    until too much is lost or the pipe is full
  *     PROBE_RTT    1            0.5         0.85 inflight_hi            200 ms and a round, every 5 s
  *
- *     In all of them inflight_lo is a bound, too. Behind a box cwnd is that and cwnd_gain * bw * near_rtt (bbr_base.h), and a bound
- *     is one of what is behind the box: it is to bw * near_rtt more. What is the path's: bbr3_model.h; how it is probed: bbr3_probe.h.
+ *     In all of them inflight_lo is a bound, too. Bounds are of what is in flight: behind a box cwnd has cwnd_gain * bw * near_rtt
+ *     besides, and is bounded by bw * near_rtt more (bbr_base.h). What is the path's: bbr3_model.h; how it is probed: bbr3_probe.h.
  *
  * Where we deviate: losses are counted per round trip and not per packet, as none of the homes notes for each segment what
  * was lost before it, and what was in flight when a segment was sent is what was delivered and lost since; so a crossing of
@@ -199,7 +199,8 @@ WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, st
 		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr3_quantized(b, s, d, target));
 	}
 	if (b->state == WL_BBR3_PROBE_RTT)
-		cwnd = wl_min(cwnd, wl_sat_add(wl_bbr3_probe_rtt_cwnd(b, s), near / 2));
+		cwnd = wl_min(cwnd, wl_sat_add(wl_bbr3_probe_rtt_cwnd(b, s),
+					       wl_bbr_gained(near, WL_BBR3_PROBE_RTT_CWND_GAIN)));
 	if (b->state == WL_BBR3_PROBE_RTT || b->state == WL_BBR3_CRUISE)
 		most = wl_min(most, wl_bbr3_headroom_target(b, s));
 	else if (wl_bbr3_is_probing_bw(b))

@@ -88,15 +88,15 @@ fn open_files(agent: &Process) -> BTreeMap<String, String> {
     open.map(|(path, what)| (name(&path), what.to_string_lossy().into_owned())).collect()
 }
 
-/// No more files than before are open. Those of before may be fewer now, if one was open for a moment then.
+/// As many files as before are open; those that differ are shown.
 fn no_descriptor_is_left(agent: &Process, before: &BTreeMap<String, String>) {
     let mut now = BTreeMap::new();
     let end = Instant::now() + LIMIT;
     until("descriptors are closed", || {
         now = open_files(agent);
-        now.len() <= before.len() || Instant::now() + Duration::from_secs(1) > end
+        now.len() == before.len() || Instant::now() + Duration::from_secs(1) > end
     });
-    assert!(now.len() <= before.len(), "open now:\n{now:#?}\nbefore:\n{before:#?}");
+    assert_eq!(now.len(), before.len(), "open now:\n{now:#?}\nbefore:\n{before:#?}");
 }
 
 /// Devices of the box, without what comes and goes.

@@ -256,23 +256,24 @@ fn small_windows_grow_though_segments_do_not_fit_them() {
     }
 }
 
+/// How long CUBIC takes for so much: `near_ms` one way to the box, then a link. `windlass`: the box, if there is one.
+fn seconds_of_a_far_server(near_ms: u32, link: &str, size: &str, windlass: &str) -> f64 {
+    let text = format!(
+        "name = \"far\"\nseed = 1\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+         [[link]]\nbetween = [\"server\", \"box\"]\ndelay = \"{near_ms} ms\"\n\
+         [[link]]\nbetween = [\"box\", \"client\"]\n{link}\n\
+         [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"{size}\"\nalgorithm = \"cubic\"\n{windlass}"
+    );
+    let outcome = run(&Scenario::parse("far", &text).unwrap(), &RunOptions::default()).unwrap();
+    outcome.report.completion_s().unwrap()
+}
+
 /// Of a window of a server that is far from the box, a part is on its way between the two and never in flight beyond the box. It is in use
 /// all the same, and grows: a queue of half a BDP ends slow start early, and it took three times as long as without the box.
 #[test]
 fn the_cwnd_of_a_far_server_grows_after_slow_start() {
-    let seconds = |windlass: &str| {
-        let text = format!(
-            "name = \"far\"\nseed = 1\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
-             [[link]]\nbetween = [\"server\", \"box\"]\ndelay = \"30 ms\"\n\
-             [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"0.5 BDP\"\n\
-             [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"20 MB\"\nalgorithm = \"cubic\"\n{windlass}"
-        );
-        run(&Scenario::parse("far", &text).unwrap(), &RunOptions::default())
-            .unwrap()
-            .report
-            .completion_s()
-            .unwrap()
-    };
+    const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"0.5 BDP\"";
+    let seconds = |windlass: &str| seconds_of_a_far_server(30, LINK, "20 MB", windlass);
     let (alone, boxed) = (seconds(""), seconds(&WINDLASS.replace("bbr", "cubic")));
     assert!(boxed < 1.15 * alone, "{boxed} {alone}");
 }
@@ -281,16 +282,8 @@ fn the_cwnd_of_a_far_server_grows_after_slow_start() {
 /// Without it the flow took three to six times as long as alone.
 #[test]
 fn the_near_rtt_is_known_where_the_path_behind_the_box_is_short() {
-    let seconds = |windlass: &str| {
-        let text = format!(
-            "name = \"short\"\nseed = 1\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
-             [[link]]\nbetween = [\"server\", \"box\"]\ndelay = \"20 ms\"\n\
-             [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"50 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"100 packets\"\n\
-             [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"4 MB\"\nalgorithm = \"cubic\"\n{windlass}"
-        );
-        let outcome = run(&Scenario::parse("short", &text).unwrap(), &RunOptions::default()).unwrap();
-        outcome.report.completion_s().unwrap()
-    };
+    const LINK: &str = "rate = \"50 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"100 packets\"";
+    let seconds = |windlass: &str| seconds_of_a_far_server(20, LINK, "4 MB", windlass);
     let alone = seconds("");
     for algorithm in ["bbr", "bbr3", "cubic"] {
         let boxed = seconds(&WINDLASS.replace("bbr", algorithm));

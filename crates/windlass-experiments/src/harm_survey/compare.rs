@@ -30,7 +30,8 @@ pub const VARIANTS: [Variant; 7] = [
 const ALONE: usize = 2;
 
 /// What is compared with the slower one alone, as tables name it: the box with each of [`ALGORITHMS`], and the server alone with
-/// other seeds. What these differ by is chance: no box can be asked for less.
+/// other seeds. What that differs from itself by is chance, which any box that changes the time of a packet is exposed to: with the
+/// same seed, other packets are lost then.
 pub const COMPARED: [&str; VARIANTS.len() - ALONE] =
     [ALGORITHMS[0], ALGORITHMS[1], ALGORITHMS[2], "(cubic, again)", "(bbr, again)"];
 
