@@ -191,6 +191,11 @@ impl Command {
                 | Command::Sweep(_)
         )
     }
+
+    /// Does it, or may it, simulate thousands of connections?
+    pub fn simulates(&self) -> bool {
+        matches!(self, Command::Bench { .. } | Command::Reproduce(_) | Command::Run(_) | Command::Sweep(_))
+    }
 }
 
 /// Where metrics are served unless at another address: only this machine reaches it.

@@ -118,6 +118,9 @@ fn main() -> ExitCode {
     // unwinding lets go of interfaces, whatever was printed last
     let run = || {
         let args = Args::parse();
+        if !args.command.simulates() {
+            memory::stay_small();
+        }
         let (of_log, as_json) = args.command.log();
         log::start(&of_log, as_json);
         run(args)
