@@ -51,7 +51,7 @@ use mimalloc::MiMalloc;
 use std::{any::Any, panic, process::ExitCode};
 
 /// Simulations of thousands of connections go through a hundred megabytes all the time. This one asks for pages of 2 MiB where
-/// the kernel leaves them to programs (`madvise`), so that the processor knows where they are.
+/// the kernel leaves them to programs (`madvise`), so that the processor knows where they are. Other commands do without (`memory.rs`).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -118,8 +118,8 @@ fn main() -> ExitCode {
     // unwinding lets go of interfaces, whatever was printed last
     let run = || {
         let args = Args::parse();
-        if !args.command.simulates() {
-            memory::stay_small();
+        if args.command.simulates() {
+            memory::allow_huge_pages(true);
         }
         let (of_log, as_json) = args.command.log();
         log::start(&of_log, as_json);
