@@ -52,12 +52,18 @@ fn what_a_home_cannot_do_is_refused_with_file_and_line() {
 }
 
 #[test]
-fn a_run_without_real_packets_or_a_box_is_not_shown_in_a_browser() {
+fn a_real_run_without_a_box_is_not_shown_in_a_browser_and_has_no_speed() {
     let site = Site::new();
-    let why = ["--web", "--on lab", "[windlass]", "--trace"];
     let alone = site.write(&format!("{PAIR}{FLOW}"));
-    refused(&["run", &alone, "--web", "127.0.0.1:0"], &why);
-    refused(&["run", &alone, "--on", "sim", "--web", "127.0.0.1:0"], &why);
+    refused(&["run", &alone, "--web", "127.0.0.1:0"], &["--web", "--on lab", "[windlass]", "--on sim"]);
+    let boxed = site.write(&format!("{PAIR}{FLOW}[windlass]\nfacing = \"b\"\nat = \"a\"\n"));
+    let speed = ["run", &boxed, "--web", "127.0.0.1:0", "--speed", "2"];
+    refused(&speed, &["--speed", "--on sim", "real kernels"]);
+    for (speed, why) in [("0", "0.001 to 1000"), ("x", "a number"), ("nan", "0.001 to 1000")] {
+        let out = run(&["run", &alone, "--on", "sim", "--web", "127.0.0.1:0", "--speed", speed]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains(why), "{said}");
+    }
     // it is a run's
     for command in ["attach", "guest", "controller"] {
         let out = run(&[command, "--web"]);

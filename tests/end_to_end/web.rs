@@ -11,8 +11,10 @@ use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
+    process::Command,
     time::Duration,
 };
+use tempfile::TempDir;
 use windlass_agent::raise_limits;
 use windlass_tests::{
     is_root_or_skip,
@@ -333,4 +335,106 @@ fn a_run_that_is_shown_begins_with_its_viewer_and_the_pages_name_it_as_a_demo() 
     assert!(report["windlass"]["clock_ticks"].as_u64() > Some(0), "{report}");
     assert!(run.wait().success());
     assert!(TcpStream::connect(address).is_err(), "the pages end with the run");
+}
+
+/// That scenario, or the same without a box; and an event of a run of it, which begins with that.
+struct Simulated {
+    folder: TempDir,
+    run: Process,
+    address: String,
+}
+
+impl Simulated {
+    fn start(has_box: bool, size: &str, speed: &str) -> Simulated {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut text = SCENARIO.replace("2 MB", size);
+        if !has_box {
+            text = text.replace("[windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"bbr\"\n", "");
+        }
+        fs::write(folder.path().join("shown.toml"), text).expect("a writable folder");
+        let more = ["--web", "127.0.0.1:0", "--speed", speed];
+        let run = Process::start(Simulated::command(&folder).args(more));
+        let line = run.complains_of("pages at http://");
+        let address = line.split('/').nth(2).expect("an address").into();
+        Simulated { folder, run, address }
+    }
+
+    fn command(folder: &TempDir) -> Command {
+        let mut command = windlass();
+        command.arg("run").arg(folder.path().join("shown.toml")).args(["--on", "sim", "--json"]);
+        command
+    }
+
+    /// Waits for such an event.
+    fn event(&self, is_it: impl Fn(&Value) -> bool) {
+        event_of(ask(&self.address, "/api/v1/events").expect("it listens"), is_it);
+    }
+
+    fn answer(&self, path: &str) -> String {
+        let mut answer = String::new();
+        ask(&self.address, path).expect("it listens").read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    /// Status line and document below /api/v1/.
+    fn document(&self, path: &str) -> (String, Value) {
+        let answer = self.answer(&format!("/api/v1/{path}"));
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.lines().next().unwrap_or_default().into(), serde_json::from_str(body).expect("JSON"))
+    }
+}
+
+// these need neither root nor a namespace
+
+#[test]
+fn a_simulated_run_is_shown_as_it_goes() {
+    for has_box in [true, false] {
+        let mut shown = Simulated::start(has_box, "12 MB", "0.3");
+        let page = shown.answer("/");
+        assert!(page.contains("Demo: scenario shown, simulated, 0.3 times as fast as real time."), "{page}");
+        let (word, rule) = if has_box { ("controlled", "all") } else { ("off", "(no box)") };
+        // the link's rate, by virtual time
+        shown.event(|look| {
+            let total = &look["totals"][0];
+            look["states"][word] == 1
+                && total["rule_name"] == rule
+                && total["rate_bps"].as_u64().is_some_and(|bps| (8_000_000..11_000_000).contains(&bps))
+        });
+        let row = shown.document("flows?limit=1").1["rows"][0].clone();
+        assert_eq!((&row["iface"], &row["word"]), (&"server".into(), &word.into()));
+        let sender = row["sender"].as_str().expect("an address");
+        let flow = |receiver: &str| {
+            shown.document(&format!("flow?iface=server&sender={sender}&receiver={receiver}"))
+        };
+        let (_, followed) = flow(row["receiver"].as_str().expect("an address"));
+        assert_eq!(followed["between"], serde_json::json!(["server", "client"]));
+        assert!(followed["flow"]["cwnd_bytes"].as_u64() > Some(0), "{followed}");
+        assert!(followed["flow"]["srtt_us"].as_u64() >= Some(20_000), "{followed}");
+        assert!(followed["queued_packets"].is_u64() && followed["why"].is_null(), "{followed}");
+        assert!(followed["no_why"].as_str().is_some_and(|why| why.contains("--on lab")), "{followed}");
+        assert!(flow("192.0.2.1:1").0.contains(" 404 "));
+        // what a simulation has not
+        let (head, counters) = shown.document("counters");
+        match has_box {
+            true => assert_eq!(counters["datapaths"][0]["counters"][0]["name"], "packets_from_sender"),
+            false => assert!(head.contains(" 404 ") && counters["why"].to_string().contains("no counters")),
+        }
+        let (head, groups) = shown.document("groups");
+        assert!(head.contains(" 404 ") && groups["why"].to_string().contains("its report"), "{groups}");
+        shown.run.end(libc::SIGTERM);
+        assert!(TcpStream::connect(&shown.address).is_err(), "the pages end with the run");
+    }
+}
+
+#[test]
+fn a_simulated_run_that_is_shown_is_the_one_that_is_not() {
+    for has_box in [true, false] {
+        let mut shown = Simulated::start(has_box, "2 MB", "1000");
+        // it begins with a viewer
+        let _viewer = ask(&shown.address, "/api/v1/events").expect("it listens");
+        let report = shown.run.says("\"flows\"");
+        assert!(shown.run.wait().success());
+        let alone = Simulated::command(&shown.folder).output().expect("it runs");
+        assert_eq!(report, String::from_utf8_lossy(&alone.stdout).trim_end());
+    }
 }

@@ -79,6 +79,11 @@ pub struct FlowInfo {
 }
 
 impl FlowInfo {
+    /// Of a state that is in no flow table, as a simulated box's: it has no group, and no algorithm of its own.
+    pub fn of_state(flow: &abi::wl_flow) -> FlowInfo {
+        describe(flow, false, None)
+    }
+
     /// What is done with it now, in a word: its mode, unless it is bypassed, or there is a reason why it is only watched.
     pub fn word(&self) -> &'static str {
         match (self.mode, self.state) {

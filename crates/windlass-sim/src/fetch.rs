@@ -93,6 +93,11 @@ impl Fetch {
         }
     }
 
+    /// When it took its place.
+    pub fn placed_at_us(&self) -> u64 {
+        self.placed_at_us
+    }
+
     /// Whether both ends have closed.
     pub fn is_over(&self) -> bool {
         self.is_over

@@ -34,7 +34,7 @@ mod trace;
 pub use error::SimError;
 pub use memory::{available_bytes, needed_bytes};
 pub use network::Count;
-pub use run::{Outcome, RunOptions, check, run};
+pub use run::{Connection, Outcome, RunOptions, check, run};
 pub use stepping::{FlowState, Stepping, check_window};
 pub use tcp::{Config, CongestionControl, Ecn, Outside, Round, SenderStats, Tally};
 pub use trace::{FlowRow, LinkRow, TraceOptions, Window};

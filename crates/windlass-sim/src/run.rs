@@ -5,8 +5,10 @@ mod outcome;
 mod pages;
 mod sampler;
 mod setup;
+mod view;
 
 pub use outcome::Outcome;
+pub use view::Connection;
 
 use crate::{
     boxed::WindlassBox,

@@ -4,10 +4,10 @@
 use crate::{
     error::SimError,
     memory,
-    run::{Outcome, RunOptions, Sim},
+    run::{Connection, Outcome, RunOptions, Sim},
     tcp::{Phase, Tally},
 };
-use std::sync::atomic::AtomicBool;
+use std::{collections::BTreeMap, sync::atomic::AtomicBool};
 use windlass_scenario::{Application, Connections, Scenario};
 
 /// A flow as its sender has it.
@@ -110,6 +110,26 @@ impl<'a> Stepping<'a> {
             timeouts: sender.stats.timeouts,
             tally,
         }
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> impl Iterator<Item = Connection<'_>> {
+        self.sim.connections()
+    }
+
+    /// What the scenario's box has counted, by the names of the datapath's counters; none: there is no box.
+    pub fn counters(&self) -> Option<BTreeMap<String, u64>> {
+        self.sim.counters()
+    }
+
+    /// Payload that has arrived at all clients.
+    pub fn arrived_bytes(&self) -> u64 {
+        self.sim.all_arrived_bytes()
+    }
+
+    /// Segments of data that all senders have retransmitted.
+    pub fn sender_retrans_segs(&self) -> u64 {
+        self.sim.all_retrans_segs()
     }
 
     /// Has a flow's window and rate be these from `at_ns` on, the time that the run has come to; its algorithm is

@@ -13,6 +13,7 @@ use std::{
     borrow::Cow,
     fs::File,
     io::{self, BufWriter, Write},
+    net::SocketAddr,
     path::Path,
     time::Duration,
 };
@@ -50,6 +51,18 @@ const TTL: u8 = 64;
 fn address(host: u32) -> [u8; 4] {
     let [_, a, b, c] = (host + 1).to_be_bytes();
     [10, a, b, c]
+}
+
+fn port(connection: u32, side: u32) -> u16 {
+    match side {
+        0 => FIRST_PORT + (connection % PORTS) as u16,
+        _ => HTTP_PORT,
+    }
+}
+
+/// Addresses of a connection's client and server, of their hosts' numbers.
+pub(crate) fn addresses(connection: u32, hosts: [u32; 2]) -> [SocketAddr; 2] {
+    [0, 1].map(|side| SocketAddr::from((address(hosts[side as usize]), port(connection, side))))
 }
 
 fn mac(host: u32) -> [u8; 6] {
@@ -133,11 +146,8 @@ impl Tap {
         let connection = packet.to >> 1;
         let Connection { hosts, wscale } = self.connections[connection as usize];
         let (to, from) = (packet.to & 1, (packet.to & 1) ^ 1);
-        let port = |side: u32| match side {
-            0 => FIRST_PORT + (connection % PORTS) as u16,
-            _ => HTTP_PORT,
-        };
-        let tcp = self.tcp_header(packet, wscale, port(from), port(to));
+        let [from_port, to_port] = [from, to].map(|side| port(connection, side));
+        let tcp = self.tcp_header(packet, wscale, from_port, to_port);
         let payload_len = usize::from(packet.len_bytes);
         let ip_payload_len = tcp.header_len() + payload_len;
         let [source, destination] = [from, to].map(|side| hosts[side as usize]);

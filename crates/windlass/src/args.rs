@@ -730,6 +730,11 @@ pub struct ControllerArgs {
     pub sample_ms: Option<u64>,
 }
 
+fn speed(text: &str) -> Result<f64, String> {
+    let times: f64 = text.parse().map_err(|_| "a number, such as 10 or 0.1".to_string())?;
+    if (0.001..=1000.0).contains(&times) { Ok(times) } else { Err("0.001 to 1000".into()) }
+}
+
 fn aggressiveness(text: &str) -> Result<f64, String> {
     let flows: f64 = text.parse().map_err(|_| "a number of flows, such as 2 or 0.5".to_string())?;
     if (0.01..=65535.0).contains(&flows) { Ok(flows) } else { Err("0.01 to 65535 flows".into()) }
@@ -773,9 +778,13 @@ pub struct RunArgs {
     /// Add Windlass' view of its flows, so often (10 or more), to the JSON document
     #[arg(long, value_name = "MS", requires = "json", conflicts_with = "web", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
-    /// With --on lab: show the box live in a browser, at this address; the run begins when one has the page open
+    /// Show it live in a browser, at this address; the run begins when one has the page open. With --on lab what the box does, with
+    /// --on sim all flows
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = WEB)]
     pub web: Option<SocketAddr>,
+    /// With --on sim --web: so many times as fast as real time, 0.001 to 1000, or as fast as it goes [default: 1]
+    #[arg(long, value_name = "TIMES", requires = "web", value_parser = speed)]
+    pub speed: Option<f64>,
     /// Write into this folder windows, round-trip times and throughput of flows, what the box wants of them, and queues of
     /// links (flows.csv, box.csv, links.csv), plots of them over time (trace.html, cwnd.svg, rtt.svg, throughput.svg,
     /// queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap); with --on lab only what the

@@ -5,7 +5,7 @@ use crate::{
     demo_pages::DemoPages,
     group_cost, print,
     signals::{self, Wish},
-    speed,
+    sim_pages, speed,
 };
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -63,11 +63,14 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
             args.file.display()
         );
     }
-    if args.web.is_some() && (args.on == Home::Sim || file.scenario.windlass.is_none()) {
+    if args.on == Home::Lab && args.web.is_some() && file.scenario.windlass.is_none() {
         bail!(
-            "--web shows a box that controls real packets: it goes with --on lab and a scenario that has a [windlass]; \
-             --trace has what a simulated one did"
+            "{}: with --on lab, --web shows what the box reports, and without a [windlass] there is none; --on sim looks into hosts",
+            args.file.display()
         );
+    }
+    if args.on == Home::Lab && args.speed.is_some() {
+        bail!("--speed is about virtual time: it goes with --on sim; real kernels keep real time");
     }
     let report = match args.on {
         Home::Lab => run_in_lab(&args, &file)?,
@@ -92,6 +95,10 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
         "Demo: scenario {}, real Linux kernels and emulated links on one machine.",
         file.scenario.name
     );
+    if args.web.is_some() {
+        // which what is shown takes
+        windlass_lab::netns::check_root()?;
+    }
     let pages = args.web.map(|address| pages(address, &notice, cancel)).transpose()?;
     let options = RunOptions {
         cancel: Some(cancel),
@@ -120,8 +127,6 @@ fn sample_ms(interval: Span) -> u64 {
 
 /// Pages at this address that a browser shows, or none did for a while.
 fn pages(address: SocketAddr, notice: &str, cancel: &AtomicBool) -> Result<DemoPages> {
-    // which what is shown takes
-    windlass_lab::netns::check_root()?;
     let pages = DemoPages::start(&this_binary()?, address, notice)?;
     pages.wait(cancel)?;
     Ok(pages)
@@ -134,14 +139,34 @@ fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     let home = windlass_experiments::Home::Sim;
     home.check(&file.scenario).map_err(|refusal| file.refused(&refusal))?;
     let trace = args.trace.as_deref().map(|folder| TraceOptions { folder, interval_ns });
-    let cancel = Some(cancel_on_signal()?);
-    let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
-    let outcome = windlass_sim::run(&file.scenario, &options);
+    let cancel = cancel_on_signal()?;
+    let options = windlass_sim::RunOptions { cancel: Some(cancel), trace, ..Default::default() };
+    let outcome = match args.web {
+        Some(address) => simulate_shown(address, args.speed.unwrap_or(1.0), file, &options, cancel),
+        None => windlass_sim::run(&file.scenario, &options).map_err(Into::into),
+    };
     let report = outcome.with_context(|| args.file.display().to_string())?.report;
     if let Some(folder) = &args.trace {
         windlass_experiments::draw_trace(folder, &trace_title(&report, "simulated"))?;
     }
     Ok(report)
+}
+
+/// Simulates it as fast as it is to be seen.
+fn simulate_shown(
+    address: SocketAddr,
+    speed: f64,
+    file: &ScenarioFile,
+    options: &windlass_sim::RunOptions<'_>,
+    cancel: &AtomicBool,
+) -> Result<windlass_sim::Outcome> {
+    let name = &file.scenario.name;
+    let notice = match speed {
+        1.0 => format!("Demo: scenario {name}, simulated, in real time."),
+        _ => format!("Demo: scenario {name}, simulated, {speed} times as fast as real time."),
+    };
+    let pages = pages(address, &notice, cancel)?;
+    sim_pages::run_shown(&file.scenario, options, &pages.link(), speed)
 }
 
 /// The title of the page of a trace.
@@ -322,6 +347,10 @@ const DEMO_NOTICE: &str = "Demo: 10 MB over an emulated lossy WAN, three ways at
 
 pub fn demo(out: PathBuf, web: Option<SocketAddr>, json: bool) -> Result<ExitCode> {
     let mut settings = settings(true, false, out, json)?;
+    if web.is_some() {
+        // which what is shown takes
+        windlass_lab::netns::check_root()?;
+    }
     let pages = web.map(|address| pages(address, DEMO_NOTICE, settings.cancel)).transpose()?;
     settings.readers = pages.as_ref().map(DemoPages::link);
     let demo = windlass_experiments::demo(&settings)?;

@@ -37,6 +37,7 @@ mod sampler;
 mod service;
 mod shares;
 mod signals;
+mod sim_pages;
 mod speed;
 mod status;
 mod supervisors;

@@ -7,15 +7,19 @@ mod followed;
 mod question;
 mod reader;
 mod snapshot;
+mod source;
 
 pub use question::{FlowName, Found, PAGE_MOST, Page, Question};
+pub use reader::Reader;
+pub use snapshot::Snapshot;
+pub use source::Source;
 
 use crate::{
     event_log::{About, EventLog},
     metrics::Published,
 };
 use anyhow::{Context, Result};
-use reader::Reader;
+use source::Controlled;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::{
@@ -39,11 +43,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The agent answers readers as long as this lives.
 #[derive(Debug)]
 pub struct Readers {
-    reader: Arc<Mutex<Reader>>,
+    reader: Arc<Mutex<Reader<Controlled>>>,
     _socket: Arc<ReaderSocket>,
 }
 
-fn locked(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
+fn locked(reader: &Mutex<Reader<Controlled>>) -> MutexGuard<'_, Reader<Controlled>> {
     reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -52,7 +56,7 @@ impl Readers {
     pub fn start(socket: ReaderSocket, published: Arc<Published>, log: EventLog) -> Result<Readers> {
         let path: PathBuf = socket.path().into();
         let listener = socket.listener.try_clone().context("the readers' socket")?;
-        let reader = Arc::new(Mutex::new(Reader::new(published)));
+        let reader = Arc::new(Mutex::new(Reader::new(Controlled::new(published))));
         let answering = reader.clone();
         let answer = move || {
             // what is read belongs to this process' user
@@ -74,7 +78,7 @@ impl Drop for Readers {
     }
 }
 
-fn answer_all(listener: &UnixListener, reader: &Mutex<Reader>, log: EventLog) {
+fn answer_all(listener: &UnixListener, reader: &Mutex<Reader<Controlled>>, log: EventLog) {
     loop {
         let rest = locked(reader).rest();
         if !is_reader_within(listener, rest) {
@@ -82,7 +86,7 @@ fn answer_all(listener: &UnixListener, reader: &Mutex<Reader>, log: EventLog) {
         }
         match listener.accept() {
             // one that goes away again is its own affair
-            Ok((stream, _)) => drop(answer_one(&stream, reader)),
+            Ok((stream, _)) => drop(answer_one(&stream, |question| locked(reader).answer(question))),
             Err(why) => {
                 log.debug(About::Command, format_args!("no connection of a reader: {why}"));
                 thread::sleep(PAUSE);
@@ -92,20 +96,21 @@ fn answer_all(listener: &UnixListener, reader: &Mutex<Reader>, log: EventLog) {
 }
 
 /// Waits for a reader, for so long or for ever.
-fn is_reader_within(listener: &UnixListener, at_most: Option<Duration>) -> bool {
+pub fn is_reader_within(listener: &UnixListener, at_most: Option<Duration>) -> bool {
     let mut waited = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let at_most_ms = at_most.map_or(-1, |rest| rest.as_millis() as libc::c_int + 1);
     // SAFETY: one entry, which lives as long as the call.
     unsafe { libc::poll(&mut waited, 1, at_most_ms) > 0 }
 }
 
-fn answer_one(stream: &UnixStream, reader: &Mutex<Reader>) -> Result<()> {
+/// Takes the question of one that has connected, and sends what `answer` makes of it.
+pub fn answer_one(stream: &UnixStream, answer: impl FnOnce(&Question) -> (Found, String)) -> Result<()> {
     stream.set_read_timeout(Some(READER_WITHIN))?;
     stream.set_write_timeout(Some(READER_WITHIN))?;
     let mut line = String::new();
     BufReader::new(stream.take(QUESTION_MOST_BYTES)).read_line(&mut line)?;
     let (found, text) = match serde_json::from_str::<Question>(&line) {
-        Ok(question) => locked(reader).answer(&question),
+        Ok(question) => answer(&question),
         Err(why) => (Found::Refused, format!("no question: {why}")),
     };
     let mut stream = stream;
@@ -124,8 +129,8 @@ mod tests {
         let (mut client, server) = UnixStream::pair().expect("sockets");
         client.write_all(bytes).expect("it fits");
         client.shutdown(Shutdown::Write).expect("a socket");
-        let reader = Mutex::new(Reader::new(Publisher::default().published()));
-        let _ = answer_one(&server, &reader);
+        let mut reader = Reader::new(Controlled::new(Publisher::default().published()));
+        let _ = answer_one(&server, |question| reader.answer(question));
         drop(server);
         let mut answer = String::new();
         let _ = client.read_to_string(&mut answer);

@@ -38,6 +38,23 @@ const app = {
 		}
 	},
 
+	/** Asks for that document, one question at a time, and hands it to `take`; where there is none, the view has the reason. */
+	asking(path, root, take) {
+		const none = h("p", { class: "empty", hidden: true });
+		root.append(none);
+		let isAsked = false;
+		return async () => {
+			if (isAsked) return;
+			isAsked = true;
+			const { status, data } = await app.get(path);
+			isAsked = false;
+			if (!root.isConnected) return;
+			none.hidden = status !== 404;
+			if (status === 404) setText(none, `${data.why[0].toUpperCase()}${data.why.slice(1)}.`);
+			if (status === 200) take(data);
+		};
+	},
+
 	help() {
 		byId("help").showModal();
 	},

@@ -39,16 +39,10 @@ export function counters(root, app) {
 		datapaths.show(newest.map((datapath) => [datapath.interfaces, datapath]));
 	}
 
-	let isAsked = false;
-	async function ask() {
-		if (isAsked) return;
-		isAsked = true;
-		const { status, data } = await app.get("counters");
-		isAsked = false;
-		if (status !== 200 || !root.isConnected) return;
+	const ask = app.asking("counters", root, (data) => {
 		newest = data.datapaths;
 		draw();
-	}
+	});
 	ask();
-	return { title: "Counters", show: () => ask() };
+	return { title: "Counters", show: ask };
 }

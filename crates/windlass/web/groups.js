@@ -19,7 +19,7 @@ export function groups(root, app) {
 	const groupRow = rowOf(GROUPS, (g) => [g.rule, count(g.members), bytes(g.window_bytes || null), us(g.srtt_us), bps(g.rate_bps)], (g) => g.name);
 	const groupRows = new Rows(body, groupRow);
 	const none = h("p", { class: "empty", hidden: true }, "No rule of the policy has a group.");
-	const list = h("section", { class: "card" }, h("h2", {}, "Groups"), none, table("Groups whose members share one window", GROUPS, body));
+	const list = h("section", { class: "card", hidden: true }, h("h2", {}, "Groups"), none, table("Groups whose members share one window", GROUPS, body));
 	const shares = h("div", {});
 	const serverRow = (value) => {
 		const bar = h("i", { class: "bar c-s1" });
@@ -45,18 +45,13 @@ export function groups(root, app) {
 	});
 	root.append(h("h1", { class: "hidden" }, "Groups"), list, shares);
 
-	let isAsked = false;
-	async function ask() {
-		if (isAsked) return;
-		isAsked = true;
-		const { status, data } = await app.get("groups");
-		isAsked = false;
-		if (status !== 200 || !root.isConnected) return;
+	const ask = app.asking("groups", root, (data) => {
+		list.hidden = false;
 		none.hidden = data.groups.length > 0;
 		list.lastElementChild.hidden = data.groups.length === 0;
 		groupRows.show(data.groups.map((group) => [group.name, group]));
 		datapaths.show(data.shares.map((share) => [share.interfaces, share]));
-	}
+	});
 	ask();
-	return { title: "Groups", show: () => ask() };
+	return { title: "Groups", show: ask };
 }

@@ -12,6 +12,7 @@ use crate::{
     network::Network,
     packet::{Packet, flag},
     time::{core_us, echo_rtt_ns},
+    topology::{Hop, Paths},
 };
 use rand_xoshiro::SplitMix64;
 use windlass_core::Algorithm;
@@ -72,6 +73,11 @@ impl Endpoint {
             syn_at_ns: 0,
             syn_resends: 0,
         }
+    }
+
+    /// What its packets cross on their way to the peer.
+    pub fn path<'a>(&self, paths: &'a Paths) -> impl Iterator<Item = Hop> + use<'a> {
+        (self.hop..).map(|place| paths.at(place)).take_while(|hop| *hop != Hop::End)
     }
 
     /// How far the connection has come.

@@ -1,18 +1,13 @@
 //! Answers questions. What it has read is kept as long as there are questions.
 
 use super::{
-    followed::Followed,
     question::{Found, Question},
-    snapshot::{Looker, Snapshot},
+    snapshot::Snapshot,
+    source::Source,
 };
-use crate::metrics::Published;
 use anyhow::Result;
-use serde_json::{Value, json};
-use std::{
-    process,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use serde_json::Value;
+use std::time::{Duration, Instant};
 
 /// What was read is forgotten when there was no question for so long.
 const KEPT_FOR: Duration = Duration::from_secs(10);
@@ -20,28 +15,18 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub struct Reader {
-    published: Arc<Published>,
-    began: Instant,
-    looker: Looker,
+pub struct Reader<S> {
+    /// What answers are made from.
+    pub source: S,
     snapshot: Option<Snapshot>,
-    followed: Followed,
     asked: Instant,
     /// The agent ends.
     is_over: bool,
 }
 
-impl Reader {
-    pub fn new(published: Arc<Published>) -> Reader {
-        Reader {
-            published,
-            began: Instant::now(),
-            looker: Looker::default(),
-            snapshot: None,
-            followed: Followed::default(),
-            asked: Instant::now(),
-            is_over: false,
-        }
+impl<S: Source> Reader<S> {
+    pub fn new(source: S) -> Reader<S> {
+        Reader { source, snapshot: None, asked: Instant::now(), is_over: false }
     }
 
     pub fn answer(&mut self, question: &Question) -> (Found, String) {
@@ -49,9 +34,12 @@ impl Reader {
             return (Found::Failed, "the agent ends".into());
         }
         self.asked = Instant::now();
+        if let Some(why) = self.source.lacks(question) {
+            return (Found::Nothing, why.into());
+        }
         match question {
-            Question::Flow(name) => match self.followed.look(name, self.began.elapsed().as_micros() as u64) {
-                Ok(Some(answer)) => (Found::Document, serde_json::to_string(&answer).expect("plain data")),
+            Question::Flow(name) => match self.source.flow(name) {
+                Ok(Some(answer)) => (Found::Document, answer.to_string()),
                 Ok(None) => (
                     Found::Nothing,
                     format!("no flow from {} to {} behind {}", name.sender, name.receiver, name.iface),
@@ -62,33 +50,20 @@ impl Reader {
             Question::Groups => self.of_snapshot(|snapshot| Ok(snapshot.groups())),
             Question::Counters => self.of_snapshot(|snapshot| Ok(snapshot.counters())),
             Question::Overview => {
-                let agent = self.agent();
+                let about = self.source.about();
                 self.of_snapshot(|snapshot| {
                     let mut overview = snapshot.overview();
-                    overview["agent"] = agent;
+                    overview["agent"] = about;
                     Ok(overview)
                 })
             }
         }
     }
 
-    /// How the agent is.
-    fn agent(&self) -> Value {
-        let readiness = self.published.readiness();
-        json!({
-            "process": process::id(),
-            "version": env!("WINDLASS_VERSION"),
-            "runs_for_s": self.began.elapsed().as_secs(),
-            "is_ready": readiness.is_ok(),
-            "words": readiness.unwrap_or_else(|why| why),
-            "policy_hash": self.published.policy_hash(),
-        })
-    }
-
     fn of_snapshot(&mut self, answer: impl FnOnce(&Snapshot) -> Result<Value>) -> (Found, String) {
         let snapshot = match self.snapshot.take().filter(Snapshot::is_recent) {
             Some(snapshot) => snapshot,
-            None => match self.looker.look(self.began.elapsed().as_micros() as u64) {
+            None => match self.source.look() {
                 Ok(snapshot) => snapshot,
                 Err(why) => return (Found::Failed, format!("{why:#}")),
             },
@@ -103,10 +78,10 @@ impl Reader {
 
     /// Forgets what no reader asks for any more. Returns how long there may be no question until the next call; none: for ever.
     pub fn rest(&mut self) -> Option<Duration> {
-        let follows = self.followed.rest();
+        let follows = self.source.rest();
         if self.asked.elapsed() >= KEPT_FOR {
             self.snapshot = None;
-            self.looker = Looker::default();
+            self.source.forget();
         }
         (follows || self.snapshot.is_some()).then_some(REST)
     }
@@ -115,6 +90,6 @@ impl Reader {
     pub fn end(&mut self) {
         self.is_over = true;
         self.snapshot = None;
-        self.followed.end();
+        self.source.end();
     }
 }

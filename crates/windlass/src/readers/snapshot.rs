@@ -64,6 +64,12 @@ impl Looker {
 }
 
 impl Snapshot {
+    /// Of a look that began `at` this time, at flows and at datapaths.
+    pub fn new(at: Instant, look: Look, datapaths: Vec<(Datapath, Usage)>) -> Snapshot {
+        let (groups, one_way) = (Vec::new(), BTreeMap::new());
+        Snapshot { at, took: at.elapsed(), look, groups, one_way, datapaths }
+    }
+
     /// Need not be looked again yet.
     pub fn is_recent(&self) -> bool {
         self.at.elapsed() < PAUSE.max(self.took * PAUSE_TIMES)
