@@ -20,7 +20,7 @@ use windlass_tests::{
 };
 
 /// So short that the test sees leases end.
-const LEASE_S: &str = "3";
+const SHORT_LEASE: [&str; 2] = ["--lease-s", "3"];
 /// What it loses, the servers retransmit themselves where they are only watched: a slip of an operator.
 const GUARD: &str = "retransmits<0.3%,3x,2s";
 
@@ -119,7 +119,8 @@ struct Member {
 }
 
 impl Member {
-    fn new(name: &str, etcd: &Etcd) -> Member {
+    /// Its node has this name, and these options besides.
+    fn new(name: &str, etcd: &Etcd, options: &[&str]) -> Member {
         let net = Net::create("cubic");
         // hardly a buffer, so that a share of what is sent is lost that no busy machine adds to
         let line = "tc qdisc add dev r2 root tbf rate 20mbit burst 10kb limit 15kb";
@@ -129,7 +130,7 @@ impl Member {
         let agent = net.agent_with(&file, &["--metrics"], "under control");
         let socket = format!("unix:{}", etcd.folder.path().join("localhost:1").display());
         let mut node = net.middle.command(windlass_path().to_str().expect("UTF-8"));
-        node.args(["fleet", "node", "--json", "--node", name, "--label", "site=here", "--lease-s", LEASE_S]);
+        node.args(["fleet", "node", "--json", "--node", name, "--label", "site=here"]).args(options);
         node.args(["--etcd", &socket, "--policy"]).arg(&file);
         let node = Process::start(&mut node);
         node.event("connected");
@@ -184,7 +185,7 @@ fn a_fleet_of_three_agents_rolls_out_and_back_and_goes_on_without_etcd() {
         return;
     }
     let mut etcd = Etcd::start();
-    let members = ["a", "b", "c"].map(|name| Member::new(name, &etcd));
+    let members = ["a", "b", "c"].map(|name| Member::new(name, &etcd, &SHORT_LEASE));
     let folder = tempfile::tempdir().expect("a folder");
     until("all nodes report", || etcd.are_all("ok"));
     no_capability_is_kept(&members[0].node);
@@ -195,7 +196,7 @@ fn a_fleet_of_three_agents_rolls_out_and_back_and_goes_on_without_etcd() {
         a_bad_policy_stops_at_the_canary(&etcd, &members, folder.path());
         progress();
         a_policy_that_an_agent_refuses_goes_back(&etcd, &members, folder.path());
-        etcd_is_killed(&mut etcd, &members, folder.path(), progress);
+        etcd_is_killed(&mut etcd, &members, folder.path(), Duration::from_secs(4), progress);
         a_node_lags(&etcd, &members, folder.path());
         progress();
         two_writers(&etcd, &members, folder.path());
@@ -277,21 +278,59 @@ fn a_policy_that_an_agent_refuses_goes_back(etcd: &Etcd, members: &[Member; 3], 
     assert_eq!(out.status.code(), Some(2));
 }
 
-/// For longer than a lease, in the midst of a rollout.
-fn etcd_is_killed(etcd: &mut Etcd, members: &[Member; 3], folder: &Path, progress: &dyn Fn()) {
+/// Its subject is an outage of a minute, in real time, which is longer than a lease is unless given.
+#[test]
+#[ignore = "long: `make test-long` runs it"]
+fn a_fleet_goes_on_without_etcd_for_a_minute() {
+    const NAME: &str = "a_fleet_goes_on_without_etcd_for_a_minute";
+    if !is_root_or_skip(NAME) || !is_etcd_there_or_skip(NAME) {
+        return;
+    }
+    let mut etcd = Etcd::start();
+    let members = ["a", "b", "c"].map(|name| Member::new(name, &etcd, &[]));
+    let folder = tempfile::tempdir().expect("a folder");
+    until("all nodes report", || etcd.are_all("ok"));
+    with_transfers(&members, |progress| {
+        goes_to_all(&etcd, &members, &written(folder.path(), "good.toml", &controlled("good")));
+        let outage = Duration::from_secs(60);
+        let look = || {
+            progress();
+            members.iter().for_each(Member::is_controlled);
+        };
+        let looks = etcd_is_killed(&mut etcd, &members, folder.path(), outage, &look);
+        println!("{looks} looks within {outage:?}: all transfers went on, under control");
+    });
+    for Member { net, agent, mut node, .. } in members {
+        assert!(node.end(libc::SIGTERM).success());
+        release(&net, agent);
+    }
+}
+
+/// For so long, in the midst of a rollout. Returns how often it looked meanwhile.
+fn etcd_is_killed(
+    etcd: &mut Etcd,
+    members: &[Member; 3],
+    folder: &Path,
+    outage: Duration,
+    look: &dyn Fn(),
+) -> u32 {
     let mut rollout = etcd.rollout(&written(folder, "later.toml", &controlled("later")), "60s");
     rollout.find("stage", |event| event["phase"] == "watch");
-    let generation = etcd.status()["generation"].clone();
+    let (generation, since_when) = (etcd.status()["generation"].clone(), etcd.since_when());
     etcd.kill();
+    let since = Instant::now();
     for member in members {
         member.node.find("complaint", |event| event["why"].as_str().is_some_and(|why| why.contains("stays")));
     }
     rollout.find("complaint", |event| event["why"].as_str().is_some_and(|why| why.contains("stands still")));
-    assert_eq!(etcd.try_fleet(&["status"]).status.code(), Some(2));
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(4) {
-        progress();
+    let mut looks = 0;
+    while since.elapsed() < outage {
+        look();
+        looks += 1;
     }
+    let status = etcd.try_fleet(&["status"]);
+    let words = String::from_utf8_lossy(&status.stderr).into_owned();
+    assert!(status.status.code() == Some(2) && words.contains("http://127.0.0.1:2379"), "{words}");
     members.iter().for_each(Member::is_controlled);
     etcd.go_on();
     for member in members {
@@ -300,12 +339,14 @@ fn etcd_is_killed(etcd: &mut Etcd, members: &[Member; 3], folder: &Path, progres
     until("all are there again", || etcd.are_all("ok"));
     let status = etcd.status();
     assert_eq!((&status["generation"], &status["rollout"]["stage"]), (&generation, &1.into()));
+    assert_eq!(etcd.since_when(), since_when, "each has had in force what it has all the time");
     assert!(rollout.is_running(), "it goes on");
     etcd.fleet(&["rollback"]);
     assert_eq!(rollout.wait().code(), Some(2));
     until("the canary has the older one again", || {
         etcd.are_all("ok") && members.iter().all(|member| member.policy() == controlled("good"))
     });
+    looks
 }
 
 fn a_node_lags(etcd: &Etcd, members: &[Member; 3], folder: &Path) {
