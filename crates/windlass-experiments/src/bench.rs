@@ -19,10 +19,12 @@ use crate::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::{
+    fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Stdio},
 };
-use windlass_lab::{netns::Netns, tools};
+use windlass_lab::{BoxProcess, netns::Netns, tools};
 
 /// Turns of each way. Goodput that nothing but the CPU limits varies by a tenth from second to second.
 const ROUNDS: usize = 12;
@@ -37,7 +39,26 @@ enum Way {
     /// A program at both hooks that does nothing: what the hooks themselves cost.
     Empty,
     Windlass([&'static str; 4]),
+    /// An agent that controls.
+    Agent(Reading),
 }
+
+/// What reads what an agent's datapath does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Nothing,
+    /// Metrics without histograms, and pages: no client asks for either.
+    Idle,
+    /// Records: ledgers are kept, and written.
+    Records,
+}
+
+/// By agents: each beside one that nothing reads.
+const AGENTS: [(&str, Way); 2] =
+    [("idle", Way::Agent(Reading::Idle)), ("records", Way::Agent(Reading::Records))];
+/// Flows of their loads, which nothing else limits.
+const AGENTS_FLOWS: [&str; 2] = ["1", "8"];
+const POLICY: &str = "[[rule]]\nname = \"all\"\nmatch = { iface = \"r1\" }\nalgorithm = \"cubic\"\n";
 
 const WAYS: [(&str, Way); 4] = [
     // the control: nothing beside nothing must come out as 1, and how far around it shows what a ratio is worth
@@ -107,23 +128,72 @@ impl Bench<'_> {
                 attachment.release()?;
                 rate
             }
+            Way::Agent(reading) => self.agent_turn(reading, flows),
         }
     }
 
-    /// Pairs of goodput, with nothing on the interface and with that, for each of these ways. Each turn with something stands
-    /// between two with nothing, whose mean it is paired with.
-    fn pairs(&self, ways: &[(&str, Way)], flows: &str, rounds: usize) -> Result<Vec<Vec<(f64, f64)>>> {
+    fn agent_turn(&self, reading: Reading, flows: &str) -> Result<f64> {
+        let folder = tempfile::tempdir().context("a folder for a policy")?;
+        let [policy, records] = ["policy.toml", "records"].map(|name| folder.path().join(name));
+        fs::write(&policy, POLICY).context("a policy")?;
+        let args: &[&str] = match reading {
+            Reading::Nothing => &[],
+            Reading::Idle => &["--metrics", "127.0.0.1:0", "--no-histograms"],
+            Reading::Records => &["--records", records.to_str().context("a folder's name")?],
+        };
+        let (router, windlass) = (&self.cable.router, &self.settings.windlass);
+        let agent = BoxProcess::start_agent_with(router, windlass, "r1", &policy, args)?;
+        let pages = (reading == Reading::Idle).then(|| Pages::start(router, windlass)).transpose()?;
+        let rate = self.measure(flows);
+        drop(pages);
+        agent.release()?;
+        rate
+    }
+
+    /// Pairs of goodput, without and with, for each of these ways. Each turn with one of them stands between two of the way
+    /// `without`, whose mean it is paired with.
+    fn pairs(
+        &self,
+        without: Way,
+        ways: &[(&str, Way)],
+        flows: &str,
+        rounds: usize,
+    ) -> Result<Vec<Vec<(f64, f64)>>> {
         let mut pairs = vec![Vec::new(); ways.len()];
-        let mut before = self.turn(Way::Nothing, flows)?;
+        let mut before = self.turn(without, flows)?;
         for _ in 0..rounds {
             for ((_, way), pairs) in ways.iter().zip(&mut pairs) {
                 let with = self.turn(*way, flows)?;
-                let after = self.turn(Way::Nothing, flows)?;
+                let after = self.turn(without, flows)?;
                 pairs.push((f64::midpoint(before, after), with));
                 before = after;
             }
         }
         Ok(pairs)
+    }
+}
+
+/// `windlass web`, whose pages no browser opens.
+struct Pages(Child);
+
+impl Pages {
+    /// Returns when it listens.
+    fn start(host: &Netns, windlass: &Path) -> Result<Pages> {
+        let mut command = host.command(windlass.to_str().context("the binary's path is no UTF-8")?);
+        command.args(["web", "--json", "--listen", "127.0.0.1:0"]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut pages = Pages(child);
+        let said = BufReader::new(pages.0.stdout.take().context("piped")?).lines().next();
+        said.transpose()?.context("`windlass web` did not start")?;
+        Ok(pages)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // one that has ended is only waited for
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -198,6 +268,7 @@ fn name(way: &str, limit: Option<&str>, flows: &str) -> String {
 fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> Verdict {
     let bound = match (way, limit) {
         ("none" | "empty", _) => None,
+        ("idle" | "records", _) => Some(0.98),
         (_, Some(_)) => Some(0.99),
         ("watch", None) => Some(0.95),
         _ => Some(0.65),
@@ -231,11 +302,12 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
 /// A name that no measurement has, a missing tool or privilege, and Ctrl-C.
 pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
     let is_wanted = |way, (limit, flows)| name(way, limit, flows).starts_with(only);
-    let mut of_all = LOADS.into_iter().flat_map(|load| WAYS.map(|(way, _)| (way, load)));
+    let of_agents = AGENTS_FLOWS.into_iter().flat_map(|flows| AGENTS.map(|(way, _)| (way, (None, flows))));
+    let mut of_all = LOADS.into_iter().flat_map(|load| WAYS.map(|(way, _)| (way, load))).chain(of_agents);
     ensure!(
         of_all.any(|(way, load)| is_wanted(way, load)),
-        "--only {only}: no load begins so; names begin with \"none-\", \"empty-\", \"watch-\" or \"enforce-\", as \
-         watch-unlimited-8-flows and watch-2gbit-8-flows"
+        "--only {only}: no load begins so; names begin with \"none-\", \"empty-\", \"watch-\", \"enforce-\", \
+         \"idle-\" or \"records-\", as watch-unlimited-8-flows and watch-2gbit-8-flows"
     );
     let _spinners = CpuSpinners::start(&allowed_cpus()?)?;
     let (mut verdicts, mut rows) = (Vec::new(), Vec::new());
@@ -248,13 +320,25 @@ pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
             rows.extend(costs(&ways, settings, flows)?);
         }
         let rounds = if limit.is_some() { ROUNDS_LIMITED } else { ROUNDS };
-        let pairs = Bench::new(settings, limit)?.pairs(&ways, flows, rounds)?;
+        let pairs = Bench::new(settings, limit)?.pairs(Way::Nothing, &ways, flows, rounds)?;
         for ((way, _), pairs) in ways.iter().zip(pairs) {
             verdicts.push(judge(way, limit, flows, &pairs));
             eprintln!("{}", verdicts.last().expect("just pushed"));
         }
     }
-    let title = "goodput with the datapath, as a ratio to no program at all, paired".into();
+    for flows in AGENTS_FLOWS {
+        let ways: Vec<_> = AGENTS.into_iter().filter(|(way, _)| is_wanted(way, (None, flows))).collect();
+        if ways.is_empty() {
+            continue;
+        }
+        let without = Way::Agent(Reading::Nothing);
+        let pairs = Bench::new(settings, None)?.pairs(without, &ways, flows, ROUNDS)?;
+        for ((way, _), pairs) in ways.iter().zip(pairs) {
+            verdicts.push(judge(way, None, flows, &pairs));
+            eprintln!("{}", verdicts.last().expect("just pushed"));
+        }
+    }
+    let title = "goodput with the datapath, as a ratio to no program at all, paired; of agents to one that nothing reads".into();
     let costs =
         Filled { title: "What the programs take (ns)".into(), columns: COSTS.map(String::from).into(), rows };
     Ok(Outcome { name: "datapath".into(), title, verdicts, tables: vec![costs], runs: Vec::new() })

@@ -69,13 +69,7 @@ impl BoxProcess {
         policy: &Path,
         readers: &Path,
     ) -> Result<BoxProcess> {
-        let program = windlass.to_str().context("the binary's path is no UTF-8")?;
-        let mut command = host.command(program);
-        command.args(["agent", "--json", "--detach-on-exit", "--policy"]).arg(policy);
-        let mut counters = host.command(program);
-        counters.args(["counters", iface, "--json"]);
-        let mut agent = Self::launch(command)?;
-        agent.counters = Some((counters, iface.to_string()));
+        let agent = Self::start_agent_with(host, windlass, iface, policy, &[])?;
         let sockets = host.enter(|| Ok(windlass_agent::reader_sockets()?))?;
         let socket = sockets.first().context("the agent answers no readers")?;
         let new = readers.with_extension("new");
@@ -83,6 +77,24 @@ impl BoxProcess {
         symlink(socket, &new)
             .and_then(|()| fs::rename(&new, readers))
             .context("a link to the agent's socket")?;
+        Ok(agent)
+    }
+
+    /// `windlass agent` with a policy for `iface`, and with these arguments.
+    pub fn start_agent_with(
+        host: &Netns,
+        windlass: &Path,
+        iface: &str,
+        policy: &Path,
+        args: &[&str],
+    ) -> Result<BoxProcess> {
+        let program = windlass.to_str().context("the binary's path is no UTF-8")?;
+        let mut command = host.command(program);
+        command.args(["agent", "--json", "--detach-on-exit", "--policy"]).arg(policy).args(args);
+        let mut counters = host.command(program);
+        counters.args(["counters", iface, "--json"]);
+        let mut agent = Self::launch(command)?;
+        agent.counters = Some((counters, iface.to_string()));
         Ok(agent)
     }
 
@@ -98,16 +110,20 @@ impl BoxProcess {
         let lines = collect(child.stdout.take().context("piped")?);
         let said = child.stderr.take().map(collect_errors);
         let mut started = BoxProcess { child, lines, said, attached: Value::Null, counters: None };
-        match started.lines.recv_timeout(ATTACH_LIMIT) {
-            Ok(line) if line.contains("\"attached\"") => {
-                started.attached = serde_json::from_str(&line).with_context(|| line.clone())?;
-                Ok(started)
+        // an agent with --metrics reports first where they are
+        loop {
+            match started.lines.recv_timeout(ATTACH_LIMIT) {
+                Ok(line) if line.contains("\"attached\"") => {
+                    started.attached = serde_json::from_str(&line).with_context(|| line.clone())?;
+                    return Ok(started);
+                }
+                Ok(line) if line.contains("\"metrics\"") => {}
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    started.child.kill()?;
+                    bail!("`windlass` did not attach within {} s", ATTACH_LIMIT.as_secs())
+                }
+                _ => bail!("`windlass` did not start: {}", started.last_words()),
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                started.child.kill()?;
-                bail!("`windlass` did not attach within {} s", ATTACH_LIMIT.as_secs())
-            }
-            _ => bail!("`windlass` did not start: {}", started.last_words()),
         }
     }
 
