@@ -88,6 +88,7 @@ fn web_shows_an_agents_flows_without_capabilities_and_what_it_asked_for_ends_wit
         assert_eq!(status(&web, set), "0000000000000000", "{set}");
     }
     assert_eq!((status(&web, "NoNewPrivs"), status(&web, "Seccomp")), ("1".into(), "2".into()));
+    assert_eq!(status(&web, "THP_enabled"), "0", "what waits takes no pages of 2 MiB");
     let (head, page) = get(&net, &at, "/");
     assert!(head.contains("default-src 'none'") && page.contains("app.js"), "{head}");
     assert!(!page.contains("//"), "nothing is fetched from elsewhere");
