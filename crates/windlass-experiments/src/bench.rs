@@ -146,7 +146,7 @@ impl Bench<'_> {
         let pages = (reading == Reading::Idle).then(|| Pages::start(router, windlass)).transpose()?;
         let rate = self.measure(flows);
         drop(pages);
-        agent.release()?;
+        agent.finish()?;
         rate
     }
 
