@@ -846,7 +846,7 @@ pub struct ReproduceArgs {
     /// Fewer runs and smaller files, same bounds; about five minutes
     #[arg(long)]
     pub quick: bool,
-    /// Of harm-survey: only the path of this number
+    /// Of harm-survey and agreement-survey: only the path or point of this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "list"])]
     pub only: Option<u32>,
     /// Of harm-survey: where it runs; with real kernels each tenth path, in real time

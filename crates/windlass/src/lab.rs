@@ -222,8 +222,15 @@ fn reproduce_one(name: &str, args: &ReproduceArgs, settings: &Settings) -> Resul
         windlass_experiments::HARM_SURVEY => {
             windlass_experiments::harm_survey(args.only, home(args.on.unwrap_or(Home::Sim)), settings)
         }
+        windlass_experiments::AGREEMENT_SURVEY if args.on.is_none() => {
+            windlass_experiments::agreement_survey(args.only, settings)
+        }
         _ if args.only.is_some() => {
-            bail!("--only goes with {}, whose paths have numbers", windlass_experiments::HARM_SURVEY)
+            bail!(
+                "--only goes with {} and {}, whose paths and points have numbers",
+                windlass_experiments::HARM_SURVEY,
+                windlass_experiments::AGREEMENT_SURVEY
+            )
         }
         _ if args.on.is_some() => {
             bail!(
@@ -243,10 +250,11 @@ fn reproduce_one(name: &str, args: &ReproduceArgs, settings: &Settings) -> Resul
 }
 
 /// Experiments that are no files, and what they are about.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 4] = [
     (windlass_experiments::CPU, windlass_experiments::CPU_TITLE),
     (windlass_experiments::TRANSPARENCY, windlass_experiments::TRANSPARENCY_TITLE),
     (windlass_experiments::HARM_SURVEY, windlass_experiments::HARM_SURVEY_TITLE),
+    (windlass_experiments::AGREEMENT_SURVEY, windlass_experiments::AGREEMENT_SURVEY_TITLE),
 ];
 
 /// All experiments, each with a line of what it is about.
