@@ -107,7 +107,7 @@ fn simulated(discipline: &str, seed: u32) -> Seen {
     fs::write(&file, text).expect("room");
     let trace = folder.path().join("trace");
     let out = Command::new(windlass_path())
-        .args(["run", "--on", "sim", "--json", "--interval", "2", "--trace"])
+        .args(["run", "--on", "sim", "--json", "--interval", "2 ms", "--trace"])
         .args([&trace, &file])
         .output()
         .expect("windlass runs");
