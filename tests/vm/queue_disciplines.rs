@@ -66,7 +66,8 @@ const AWK: &str = r#"
 
 /// Four bulk flows through the kernel's discipline.
 fn real(guest: &mut Guest, discipline: &str) -> Seen {
-    guest.run("tc qdisc replace dev v2 root handle 1: tbf rate 10mbit burst 1600 limit 3000000");
+    guest.run("tc qdisc del dev v2 root 2>/dev/null || true");
+    guest.run("tc qdisc add dev v2 root handle 1: tbf rate 10mbit burst 1600 limit 3000000");
     guest.run(&format!("tc qdisc add dev v2 parent 1:1 handle 2: {discipline}"));
     for (device, file, said) in [("v1", "came", 4), ("v2", "left", 5)] {
         guest.run(&format!(

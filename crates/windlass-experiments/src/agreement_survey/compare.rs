@@ -29,7 +29,8 @@ const SHARE_LEAST: f64 = 0.90;
 pub struct Measured {
     /// Median completion time of all flows of all runs.
     pub time_s: f64,
-    /// Median of the runs' mean queues in front of the bottleneck, in packets, what is being sent included.
+    /// Median of the runs' mean queues in front of the bottleneck until the last flow was complete, in packets, what is being sent
+    /// included.
     pub queue_packets: f64,
     /// Median of Jain's index of the flows' goodputs; none: there is one flow.
     pub jain: Option<f64>,
@@ -38,15 +39,25 @@ pub struct Measured {
 impl Measured {
     /// Of these runs; none: one of them is worth nothing.
     fn of(point: &Point, runs: &[&RunRecord]) -> Option<Measured> {
-        let number = |metric, of: &Selection| of_point(metric, Some(Statistic::Median), runs, of);
-        let link = Selection { link: Some(point.shape.bottleneck()), ..Selection::default() };
-        let jain = if point.flows > 1 { Some(number(Metric::Jain, &Selection::default())?) } else { None };
-        Some(Measured {
-            time_s: number(Metric::Completion, &Selection::default())?,
-            queue_packets: number(Metric::MeanQueue, &link)?,
-            jain,
-        })
+        let number = |metric| of_point(metric, Some(Statistic::Median), runs, &Selection::default());
+        let jain = if point.flows > 1 { Some(number(Metric::Jain)?) } else { None };
+        let queues: Option<Vec<f64>> =
+            runs.iter().map(|run| mean_queue_packets(run, point.shape.bottleneck())).collect();
+        Some(Measured { time_s: number(Metric::Completion)?, queue_packets: stats::median(&queues?)?, jain })
     }
+}
+
+/// The mean queue of a link until the last flow was complete. A simulated link is in use until the last FIN, a real one is taken down
+/// before, so that a mean over its use says less.
+fn mean_queue_packets(run: &RunRecord, link: &str) -> Option<f64> {
+    let stats = &run.links.iter().find(|l| l.name == link)?.stats;
+    // what is queued, and what is being sent, each summed over the time of use
+    let beyond_sending = stats.mean_queue_packets - stats.utilisation;
+    let in_use_s = match beyond_sending > 1e-9 {
+        true => stats.queued_ns as f64 / 1e9 / beyond_sending,
+        false => stats.bytes as f64 * 8.0 / stats.mean_rate_bps,
+    };
+    Some(stats.mean_queue_packets * in_use_s / run.ended_s)
 }
 
 /// One home's numbers beside another's.

@@ -11,10 +11,12 @@ use crate::{
     report::Outcome,
     runner,
     settings::Settings,
+    shard::Shard,
 };
 use anyhow::{Result, anyhow, ensure};
 use compare::{VARIANTS, compare, judge};
 use point::{POINTS, Point};
+use std::num::NonZeroU64;
 use windlass_scenario::Scenario;
 
 /// Its name among the experiments.
@@ -27,6 +29,9 @@ pub const TITLE: &str =
 const SEEDS: u64 = 3;
 /// Those with other seeds.
 const AGAIN_SEEDS: u64 = 9;
+/// Several flows are recorded in intervals, so that in the testbed one program plays them and they begin together: of forty curls on a
+/// few processors the last begins when the first is done.
+const INTERVAL_NS: NonZeroU64 = NonZeroU64::new(100_000_000).expect("more than 0");
 /// In quick mode, one point of so many is run, with one seed.
 const QUICK_STEP: usize = 13;
 
@@ -45,7 +50,7 @@ fn jobs(point: &Point, seeds: u64) -> Result<Vec<Job>> {
                 on,
                 bdp_bytes: bdp_bytes(&scenario),
                 needs_samples: false,
-                interval: None,
+                interval: (point.flows > 1).then_some(INTERVAL_NS),
                 scenario,
             });
         }
@@ -53,17 +58,20 @@ fn jobs(point: &Point, seeds: u64) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// Runs the survey, or `only` the point of that number, and judges the claims about what was run.
+/// Runs the survey, `only` the point of that number, or the points of one `shard` of as many, each of which takes the runs of the others
+/// from the same folder; and judges the claims about what was to be run.
 ///
 /// # Errors
 /// There is no point of that number, or the report cannot be written.
-pub fn agreement_survey(only: Option<u32>, settings: &Settings) -> Result<Outcome> {
+pub fn agreement_survey(only: Option<u32>, shard: Option<Shard>, settings: &Settings) -> Result<Outcome> {
     if let Some(number) = only {
         ensure!((1..=POINTS).contains(&number), "--only {number}: points have the numbers 1 to {POINTS}");
     }
     let step = if settings.quick { QUICK_STEP } else { 1 };
     let numbers: Vec<u32> = only.map_or_else(|| (1..=POINTS).step_by(step).collect(), |number| vec![number]);
-    let points: Vec<Point> = numbers.into_iter().map(Point::of_number).collect();
+    let is_of_part = |place: usize| shard.is_none_or(|shard| shard.has(place));
+    let numbers = numbers.into_iter().enumerate().filter(|(place, _)| is_of_part(*place));
+    let points: Vec<Point> = numbers.map(|(_, number)| Point::of_number(number)).collect();
     let seeds = if settings.quick { 1 } else { SEEDS };
     let mut all = Vec::new();
     for point in &points {
@@ -72,6 +80,8 @@ pub fn agreement_survey(only: Option<u32>, settings: &Settings) -> Result<Outcom
     let planned = all.len();
     let name = only.map_or(NAME.into(), |number| format!("{NAME}-point-{number}"));
     let folder = settings.folder(&name);
+    // what other parts have left there stays
+    let settings = &Settings { resume: settings.resume || shard.is_some(), ..settings.clone() };
     let runs = runner::run_all(&name, all, settings, &folder)?;
     let (compared, missing) = compare(&points, &runs);
     let verdicts = judge(&compared, &missing, runs.len(), planned);
