@@ -194,22 +194,23 @@ fn requests_at_a_load_come_as_a_poisson_process() {
 }
 
 /// Four bulk flows of CUBIC over 10 Mbit/s and 40 ms, from the tenth second to the seventieth, through the disciplines of Linux 6.1 (tests/vm
-/// measures them again): the mean queue in packets and how many were dropped. Red had a weight of 2^-5 from its burst. Of fq-codel only
-/// the drops are within 15 %: its queue is a third longer (5.7 packets), for which no cause is known.
+/// measures them again): the mean queue in packets and how many were dropped. Red had a weight of 2^-5 from its burst. All are within
+/// 15 %, but for the queue of fq-codel, which is a third longer; no cause is known.
 #[test]
-fn queues_and_drops_are_within_15_percent_of_linux() {
+fn queues_and_drops_are_those_of_linux() {
     let red = "{ kind = \"red\", min = \"30280 B\", max = \"90840 B\", probability = \"10 %\", weight = \"3.125 %\" }";
-    for (discipline, real_packets, real_drops) in [
-        ("\"codel\"", 7.2, 560.0),
-        ("\"fq-codel\"", 5.7, 473.0),
-        ("\"pie\"", 13.0, 386.0),
-        (red, 20.5, 334.0),
-    ] {
+    let real = [
+        ("\"codel\"", 7.2, 0.15, 560.0),
+        ("\"fq-codel\"", 4.2, 0.40, 473.0),
+        ("\"pie\"", 13.0, 0.15, 386.0),
+        (red, 20.5, 0.15, 334.0),
+    ];
+    for (discipline, real_packets, most, real_drops) in real {
         let seen: Vec<(f64, f64)> = (1..=5).map(|seed| queue_and_drops(discipline, seed)).collect();
         let mean = |of: fn(&(f64, f64)) -> f64| seen.iter().map(of).sum::<f64>() / seen.len() as f64;
         let (packets, drops) = (mean(|s| s.0), mean(|s| s.1));
         println!("{discipline}: {packets:.2} packets, real {real_packets}; {drops} drops, real {real_drops}");
-        assert!((packets / real_packets - 1.0).abs() < 0.15, "{discipline}: {packets} {real_packets}");
+        assert!((packets / real_packets - 1.0).abs() < most, "{discipline}: {packets} {real_packets}");
         assert!((drops / real_drops - 1.0).abs() < 0.15, "{discipline}: {drops} {real_drops}");
     }
 }
