@@ -48,6 +48,8 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["reproduce", "harm-survey", "--only", "601"], &["--only 601", "1 to 600"]);
     refused(&["reproduce", "tcon-loss", "--only", "1"], &["--only", "harm-survey"]);
     refused(&["reproduce", "tcon-loss", "--on", "sim"], &["--on", "harm-survey"]);
+    refused(&["reproduce", "tcon-loss", "--shard", "1/2"], &["--shard", "agreement-survey"]);
+    refused(&["reproduce", "agreement-survey", "--only", "217"], &["--only 217", "1 to 216"]);
     for prefix in ["Far-Too-Long-", "", "../select/1", "."] {
         for words in [&["native", "load"][..], &["native", "unload"], &["attach", "--native"]] {
             refused(&[words, &["--prefix", prefix]].concat(), &["prefix", "lower-case"]);

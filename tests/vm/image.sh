@@ -11,7 +11,7 @@ kernel=$3
 here=$(cd "$(dirname "$0")" && pwd)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # loaded by the guest's init in this order
-modules='virtio_pci virtio_net virtio_console veth tun sch_ingress cls_bpf sch_tbf sch_netem sch_fq'
+modules='virtio_pci virtio_net virtio_console veth tun sch_ingress cls_bpf sch_tbf sch_netem sch_fq sch_codel sch_pie sch_red'
 programs='dash nsenter ip tc curl nginx tcpdump'
 
 cannot() {

@@ -8,6 +8,7 @@ mod departures;
 mod guest;
 mod guest_as_server;
 mod guests;
+mod queue_disciplines;
 mod verifier;
 
 /// What the guest serves, made by itself.

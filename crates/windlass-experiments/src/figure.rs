@@ -250,7 +250,7 @@ impl Plot {
 
     fn over_time(&self, run: &RunRecord) -> Option<Vec<Series>> {
         let intervals = run.intervals.as_ref()?;
-        let at_s = |index: usize| (index + 1) as f64 * intervals.every_s;
+        let at_s = |index: usize| intervals.end_s(index);
         if let Some(link) = &self.link {
             let index = run.links.iter().position(|l| l.name == *link)?;
             let looks = intervals.link_packets.get(index)?.iter().enumerate();

@@ -67,7 +67,7 @@ impl Job {
 
     /// A hash of what is run and recorded, by which build. Of a record that has the same, nothing needs to be run again.
     pub fn hash(&self) -> String {
-        self.hash_in(SOURCES)
+        self.hash_in(if self.on == Home::Lab { LAB_SOURCES } else { SOURCES })
     }
 
     /// The same in a build of these sources.
@@ -81,6 +81,8 @@ impl Job {
 /// Identifies builds: a hash of the sources that what runs give hangs on (build.rs). The agent identifies objects
 /// that are loaded in the kernel, which is less: they do not change with the simulator.
 const SOURCES: &str = env!("WINDLASS_SOURCES");
+/// The same without the simulator: what real kernels gave is not run again when that changes.
+const LAB_SOURCES: &str = env!("WINDLASS_LAB_SOURCES");
 
 /// Enough to distinguish scenarios.
 const HASH_BYTES: usize = 8;
@@ -114,6 +116,8 @@ mod tests {
         };
         assert_eq!(job.hash(), job.hash_in(SOURCES));
         assert_ne!(job.hash(), job.hash_in("0"));
+        let real = Job { on: Home::Lab, ..job.clone() };
+        assert_eq!((real.hash(), SOURCES == LAB_SOURCES), (real.hash_in(LAB_SOURCES), false));
         // what was not sampled or not recorded in intervals cannot be judged by them
         assert_ne!(job.hash(), Job { needs_samples: true, ..job.clone() }.hash());
         assert_ne!(job.hash(), Job { interval: NonZeroU64::new(1), ..job.clone() }.hash());

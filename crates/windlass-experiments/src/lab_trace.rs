@@ -1,19 +1,58 @@
-//! The trace of a run with real kernels: what the box reports of its flows, as the tables that a simulated run has.
+//! The trace of a run with real kernels: what the box reports of its flows and what the emulator sees of queues, as the tables that a
+//! simulated run has.
 
 use crate::page::save;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use windlass_scenario::{Intervals, RunReport};
 
-/// Writes flows.csv and box.csv into `folder`, made if need be, from samples of a box's flow table. Times are from the sample before
-/// the first flow; windows of the servers' own kernels are not known, so those columns are empty.
+const FLOWS: &str = "time_s,flow,name,cwnd_segs,ssthresh_segs,inflight_segs,srtt_us,throughput_bps\n";
+
+/// Writes links.csv and flows.csv into `folder`, made if need be, of a run that was recorded in intervals, and box.csv if there was a
+/// box. Windows of the servers' own kernels are not known, so those columns are empty.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write_lab_trace(folder: &Path, samples: &[Value]) -> Result<()> {
+pub fn write_lab_trace(folder: &Path, report: &RunReport) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let mut flows =
-        String::from("time_s,flow,name,cwnd_segs,ssthresh_segs,inflight_segs,srtt_us,throughput_bps\n");
+    if let Some(intervals) = &report.intervals {
+        save(&folder.join("links.csv"), &links(report, intervals))?;
+        save(&folder.join("flows.csv"), &flows(report, intervals))?;
+    }
+    if report.samples.is_empty() { Ok(()) } else { write_boxed(folder, &report.samples) }
+}
+
+/// The queues of emulated links; drops and marks are known in all only.
+fn links(report: &RunReport, intervals: &Intervals) -> String {
+    let mut rows = String::from("time_s,link,queue_packets,drops_tail,marks\n");
+    for index in 0..intervals.link_packets.iter().map(Vec::len).max().unwrap_or(0) {
+        for (link, packets) in report.links.iter().zip(&intervals.link_packets) {
+            if let Some(packets) = packets.get(index) {
+                let _ = writeln!(rows, "{:.6},{},{packets},,", intervals.end_s(index), link.name);
+            }
+        }
+    }
+    rows
+}
+
+/// What arrived of flows.
+fn flows(report: &RunReport, intervals: &Intervals) -> String {
+    let mut rows = String::from(FLOWS);
+    for index in 0..intervals.flow_bytes.iter().map(Vec::len).max().unwrap_or(0) {
+        for (flow, (of, bytes)) in report.flows.iter().zip(&intervals.flow_bytes).enumerate() {
+            if let Some(bytes) = bytes.get(index) {
+                let bps = *bytes as f64 * 8.0 / intervals.every_s;
+                let _ = writeln!(rows, "{:.6},{flow},{},,,,,{bps:.0}", intervals.end_s(index), of.name);
+            }
+        }
+    }
+    rows
+}
+
+/// Writes flows.csv and box.csv from samples of a box's flow table. Times are from the sample before the first flow.
+fn write_boxed(folder: &Path, samples: &[Value]) -> Result<()> {
+    let mut flows = String::from(FLOWS);
     let mut boxed =
         String::from("time_s,flow,name,cwnd_segs,pacing_bps,inflight_segs,lost_segs,srtt_us,min_rtt_us\n");
     let mut known: BTreeMap<String, (usize, Look)> = BTreeMap::new();
@@ -77,6 +116,31 @@ impl Look {
 mod tests {
     use super::*;
     use serde_json::json;
+    use windlass_scenario::{FlowReport, LinkReport, LinkStats};
+
+    #[test]
+    fn what_was_recorded_in_intervals_becomes_tables_of_flows_and_links() {
+        let link =
+            |name: &str| LinkReport { name: name.into(), stats: LinkStats::default(), mean_queue_ms: None };
+        let report = RunReport {
+            flows: vec![FlowReport { name: "a > b".into(), ..FlowReport::default() }],
+            links: vec![link("a > b"), link("b > a")],
+            intervals: Some(Intervals {
+                every_s: 0.01,
+                flow_bytes: vec![vec![1250, 0]],
+                link_packets: vec![vec![3, 7], vec![0, 1]],
+            }),
+            ..RunReport::default()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        write_lab_trace(folder.path(), &report).expect("room");
+        let file = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+        let rows = ["0.010000,a > b,3,,", "0.010000,b > a,0,,", "0.020000,a > b,7,,", "0.020000,b > a,1,,"];
+        assert_eq!(file("links.csv").lines().skip(1).collect::<Vec<_>>(), rows);
+        assert_eq!(file("flows.csv").lines().nth(1), Some("0.010000,0,a > b,,,,,1000000"));
+        crate::draw_trace(folder.path(), "real").expect("sound tables");
+        assert!(file("queue.svg").contains("a &gt; b") && file("throughput.svg").contains("<svg"));
+    }
 
     #[test]
     fn samples_of_a_box_become_the_tables_of_a_trace() {
@@ -94,7 +158,8 @@ mod tests {
             sample(800, vec![]),
         ];
         let folder = tempfile::tempdir().expect("a folder");
-        write_lab_trace(&folder.path().join("t"), &samples).expect("room");
+        fs::create_dir_all(folder.path().join("t")).expect("room");
+        write_boxed(&folder.path().join("t"), &samples).expect("room");
         let file = |name: &str| fs::read_to_string(folder.path().join("t").join(name)).expect(name);
         let rows = |name: &str| file(name).lines().skip(1).map(String::from).collect::<Vec<_>>();
         let name = "0,10.0.0.1:80 > 10.0.0.2:9";

@@ -1,5 +1,6 @@
 //! Published figures and tables, reproduced: experiments as data, their runs, and the claims they must show.
 
+mod agreement_survey;
 #[cfg(feature = "lab")]
 mod bench;
 #[cfg(feature = "lab")]
@@ -54,6 +55,7 @@ mod transparency;
 mod vary;
 mod wan;
 
+pub use agreement_survey::{NAME as AGREEMENT_SURVEY, TITLE as AGREEMENT_SURVEY_TITLE, agreement_survey};
 #[cfg(feature = "lab")]
 pub use bench::bench_datapath;
 pub use claim::{Claim, Origin, Verdict};

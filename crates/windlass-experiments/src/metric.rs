@@ -276,10 +276,7 @@ fn bytes_in(run: &RunRecord, flow: usize, window: Window) -> Option<f64> {
 fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
     let intervals = run.intervals.as_ref()?;
     let looks = intervals.link_packets.get(link)?.iter().enumerate();
-    let is_in = |index: usize| {
-        let at_s = (index + 1) as f64 * intervals.every_s;
-        (window.from.0..=window.to.0).contains(&at_s)
-    };
+    let is_in = |index: usize| (window.from.0..=window.to.0).contains(&intervals.end_s(index));
     Some(looks.filter(|(index, _)| is_in(*index)).map(|(_, packets)| f64::from(*packets)).collect())
 }
 

@@ -21,6 +21,7 @@ mod panic_message;
 mod parameters;
 mod player;
 mod policy;
+mod queue_looks;
 mod run;
 mod spin;
 mod stop;

@@ -36,8 +36,7 @@ pub struct RunOptions<'a> {
     pub windlass: PathBuf,
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
-    /// Record in intervals of that length what arrived of each flow; queues are not looked at. All flows are then played
-    /// as those of several responses are, for curl does not report when what arrived.
+    /// Record in intervals of that length what arrived of each flow, and the queues of emulated links. All flows are then played as those of several responses are, for curl does not report when what arrived.
     pub interval_ns: Option<NonZeroU64>,
     /// Have Windlass report its flows so often.
     pub sample_ms: Option<u64>,
@@ -119,6 +118,7 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         report.longest_burst_segs = topology.longest_burst_segs(&flow.from, &flow.to);
     }
     let ended_s = began.elapsed().as_secs_f64();
+    let queues = topology.looks();
     let after = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
     captures.into_iter().try_for_each(Capture::finish)?;
     let (mut windlass, samples) = match boxed {
@@ -146,7 +146,7 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         flows,
         links,
         ended_s,
-        intervals: options.interval_ns.map(|every_ns| intervals(every_ns, interval_bytes)),
+        intervals: options.interval_ns.map(|every_ns| intervals(every_ns, interval_bytes, queues)),
         mean_rtt_ms,
         sender_retrans_segs: sent("RetransSegs").saturating_sub(handshake_retrans_segs),
         sender_timeouts: sent("TCPTimeouts").saturating_sub(handshake_timeouts),
@@ -167,11 +167,16 @@ fn connections_at_once(flow: &Flow) -> usize {
     flow.trains.iter().map(of_train).max().unwrap_or(1)
 }
 
-/// Of flows some of which were over before others.
-fn intervals(every_ns: NonZeroU64, mut flow_bytes: Vec<Vec<u64>>) -> Intervals {
+/// Of flows some of which were over before others; what was seen of links after the last of them is left out.
+fn intervals(
+    every_ns: NonZeroU64,
+    mut flow_bytes: Vec<Vec<u64>>,
+    mut link_packets: Vec<Vec<u32>>,
+) -> Intervals {
     let most = flow_bytes.iter().map(Vec::len).max().unwrap_or(0);
     flow_bytes.iter_mut().for_each(|bytes| bytes.resize(most, 0));
-    Intervals { every_s: every_ns.get() as f64 / 1e9, flow_bytes, link_packets: Vec::new() }
+    link_packets.iter_mut().for_each(|packets| packets.truncate(most));
+    Intervals { every_s: every_ns.get() as f64 / 1e9, flow_bytes, link_packets }
 }
 
 fn start_box(
@@ -280,6 +285,9 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
         });
     }
     let begin = Instant::now();
+    if let Some(every_ns) = options.interval_ns {
+        topology.begin_looks(every_ns);
+    }
     let limit = Duration::from_secs_f64(scenario.time_limit.0);
     thread::scope(|scope| {
         let running: Vec<_> = scenario

@@ -15,6 +15,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fs,
     net::IpAddr,
+    num::NonZeroU64,
     sync::atomic::AtomicBool,
 };
 use windlass_scenario::{Link, LinkModel, LinkStats, Scenario};
@@ -179,6 +180,18 @@ impl Topology {
         let [Some(from), Some(to)] = pair else { return None };
         let longest = self.wan.as_ref()?.longest_bursts();
         Some(longest.get(&[from, to]).copied().unwrap_or(0))
+    }
+
+    /// Has the emulator look at all queues in intervals of this length from now on.
+    pub fn begin_looks(&self, every_ns: NonZeroU64) {
+        if let Some(wan) = &self.wan {
+            wan.begin_looks(every_ns);
+        }
+    }
+
+    /// Packets that queued or were being sent at each look, of each direction that is reported; none of links that the kernel plays.
+    pub fn looks(&self) -> Vec<Vec<u32>> {
+        self.wan.iter().flat_map(Wan::looks).flatten().collect()
     }
 
     /// Takes the network down; returns the statistics of the emulated links by their index.

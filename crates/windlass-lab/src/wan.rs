@@ -5,6 +5,7 @@ use crate::{
     netns::Netns,
     packet::Packet,
     panic_message::panic_message,
+    queue_looks::QueueLooks,
     spin::Spin,
     tun::{Framing, Port, Tun},
 };
@@ -13,6 +14,7 @@ use hdrhistogram::Histogram;
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
+    num::NonZeroU64,
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError,
@@ -64,6 +66,7 @@ struct End {
 pub struct Wan {
     stop: Arc<AtomicBool>,
     longest: Arc<Mutex<Longest>>,
+    looks: Arc<QueueLooks>,
     thread: Option<JoinHandle<Vec<[LinkStats; 2]>>>,
     _spin: Option<Spin>,
 }
@@ -124,16 +127,32 @@ impl Wan {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let longest = Arc::<Mutex<Longest>>::default();
-        let shared = longest.clone();
+        let looks = Arc::<QueueLooks>::default();
+        let shared = (longest.clone(), looks.clone());
         let thread = thread::Builder::new()
             .name("wan".into())
-            .spawn(move || Loop::new(wires, shared, spin_ns).run(&stopped))?;
-        Ok(Wan { stop, longest, thread: Some(thread), _spin: spin })
+            .spawn(move || Loop::new(wires, shared.0, shared.1, spin_ns).run(&stopped))?;
+        Ok(Wan { stop, longest, looks, thread: Some(thread), _spin: spin })
     }
 
     /// The longest bursts that have reached a link so far.
     pub fn longest_bursts(&self) -> Longest {
         self.longest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks at all queues in intervals of this length from now on.
+    pub fn begin_looks(&self, every_ns: NonZeroU64) {
+        self.looks.begin(every_ns, now_ns());
+    }
+
+    /// Packets that queued or were being sent at each look so far, of each link forward and backward.
+    pub fn looks(&self) -> Vec<[Vec<u32>; 2]> {
+        let mut each = self.looks.packets().into_iter();
+        let mut links = Vec::new();
+        while let (Some(forward), Some(backward)) = (each.next(), each.next()) {
+            links.push([forward, backward]);
+        }
+        links
     }
 
     /// Stops it; returns what happened on each link, forward and backward.
@@ -232,6 +251,7 @@ struct Loop {
     /// Of each way; set up once.
     polled: Vec<libc::pollfd>,
     order: u64,
+    looks: Arc<QueueLooks>,
     spin_ns: u64,
     turn: Turn,
     buffer: Vec<u8>,
@@ -241,7 +261,7 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(wires: Vec<Wire>, longest: Arc<Mutex<Longest>>, spin_ns: u64) -> Loop {
+    fn new(wires: Vec<Wire>, longest: Arc<Mutex<Longest>>, looks: Arc<QueueLooks>, spin_ns: u64) -> Loop {
         let (mut ways, mut ends) = (Vec::new(), Vec::new());
         for wire in wires {
             for (side, (model, discipline)) in wire.models.into_iter().zip(&wire.disciplines).enumerate() {
@@ -276,6 +296,7 @@ impl Loop {
             _ends: ends,
             polled,
             order: 0,
+            looks,
             spin_ns,
             turn: Turn::default(),
             buffer: vec![0; LARGEST_READ],
@@ -293,6 +314,7 @@ impl Loop {
         }
         while !stop.load(Ordering::Relaxed) {
             self.dequeue();
+            self.look();
             self.release();
             self.wait();
             for (way, polled) in self.ways.iter_mut().zip(&self.polled) {
@@ -313,6 +335,14 @@ impl Loop {
     fn dequeue(&mut self) {
         let Loop { ways, order, .. } = self;
         ways.iter_mut().filter(|way| way.queue.is_some()).for_each(|way| way.dequeue(now_ns(), order));
+    }
+
+    /// Looks at all queues, if it is time.
+    fn look(&self) {
+        if self.looks.due_ns().is_some() {
+            let queued = |at_ns| self.ways.iter().map(|way| way.model.queued_packets(at_ns) as u32).collect();
+            self.looks.look(now_ns(), queued);
+        }
     }
 
     /// Hands on what is due, in the order of time, each with what it leads to.
@@ -356,7 +386,7 @@ impl Loop {
         if self.spin_ns > 0 {
             self.turn.go_on(now);
         }
-        let next = self.ways.iter().filter_map(Way::next_at_ns).min();
+        let next = self.ways.iter().filter_map(Way::next_at_ns).chain(self.looks.due_ns()).min();
         let wait_ns = next.map_or(IDLE_NS, |n| n.saturating_sub(now + self.spin_ns).min(IDLE_NS));
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: wait_ns as _ };
         let count = self.polled.len() as libc::nfds_t;

@@ -148,8 +148,10 @@ fn netem_carries_a_transfer_or_is_reported_missing() {
 
 /// A transfer of a size, which curl would fetch, and an open-ended one that begins later.
 #[test]
-fn intervals_show_when_what_arrived() {
-    let Some(_alone) = is_root_or_skip("intervals_show_when_what_arrived") else { return };
+fn intervals_show_when_what_arrived_and_how_long_queues_were() {
+    let Some(_alone) = is_root_or_skip("intervals_show_when_what_arrived_and_how_long_queues_were") else {
+        return;
+    };
     let mut two = scenario("cubic", "1 MB");
     let late = scenario("cubic", "unlimited").flows.remove(0);
     two.flows.push(Flow { start: Span(0.5), stop: Some(Span(1.5)), ..late });
@@ -164,6 +166,10 @@ fn intervals_show_when_what_arrived() {
     assert_eq!(first.len(), second.len());
     assert!(second[..5].iter().all(|n| *n == 0), "{second:?}");
     assert!(first[..5].iter().sum::<u64>() > 0, "{first:?}");
+    let [queue, ..] = &intervals.link_packets[..] else { panic!("no queues: {report}") };
+    assert_eq!((intervals.link_packets.len(), queue.len()), (report.links.len(), first.len()));
+    let longest = queue.iter().copied().max().map(u64::from);
+    assert!(longest > Some(0) && longest <= Some(report.links[0].stats.queue_max_packets), "{queue:?}");
     assert!(run(&scenario("cubic", "100 kB"), &options()).intervals.is_none(), "not asked for");
 }
 

@@ -160,6 +160,13 @@ pub struct Intervals {
     pub link_packets: Vec<Vec<u32>>,
 }
 
+impl Intervals {
+    /// When the interval of that index ends, in a run that has so many or more.
+    pub fn end_s(&self, index: usize) -> f64 {
+        (index + 1) as f64 * self.every_s
+    }
+}
+
 /// One direction of an emulated link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkReport {
@@ -173,7 +180,7 @@ pub struct LinkReport {
 }
 
 /// A whole run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RunReport {
     /// Name of the scenario.
     pub scenario: String,

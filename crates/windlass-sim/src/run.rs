@@ -23,6 +23,7 @@ use crate::{
     prefetch::prefetch_all,
     rng,
     session::Session,
+    tap::Tap,
     tcp::{Config, Endpoint, Outside},
     time::seconds,
     topology::{Router, Sender},
@@ -35,6 +36,7 @@ use setup::{algorithm, check_time, groups, is_kernels, links, pools, rows, windl
 use std::{
     collections::{BTreeMap, VecDeque},
     num::{NonZeroU32, NonZeroU64},
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 use windlass_scenario::{Application, Bytes, Connections, Response, Scenario};
@@ -50,6 +52,8 @@ pub struct RunOptions<'a> {
     pub interval_ns: Option<NonZeroU64>,
     /// Write what happened into files.
     pub trace: Option<TraceOptions<'a>>,
+    /// Write all packets into servers.pcap and clients.pcap in this folder, made if need be.
+    pub captures: Option<&'a Path>,
     /// Look at flows and links so often, and keep what there is to be seen.
     pub looks_ns: Option<NonZeroU64>,
     /// Flows whose congestion control is not the core's.
@@ -81,7 +85,10 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimErro
     let (trace, tap) = (sim.trace.take(), sim.net.tap.take());
     let outcome = sim.finish();
     if let (Some(trace), Some(options)) = (trace, options.trace) {
-        trace.finish(tap, &outcome.report).map_err(|e| SimError::trace(options.folder, &e))?;
+        trace.finish(&outcome.report).map_err(|e| SimError::trace(options.folder, &e))?;
+    }
+    if let (Some(tap), Some(folder)) = (tap, options.captures) {
+        tap.finish().map_err(|e| SimError::trace(folder, &e))?;
     }
     Ok(outcome)
 }
@@ -140,9 +147,11 @@ impl<'a> Sim<'a> {
             outside: options.outside,
         };
         if let Some(trace) = &options.trace {
-            let begun = Trace::new(trace, scenario, &config);
-            let (trace, tap) = begun.map_err(|e| SimError::trace(trace.folder, &e))?;
-            sim.trace = Some(trace);
+            let begun = Trace::new(trace, scenario);
+            sim.trace = Some(begun.map_err(|e| SimError::trace(trace.folder, &e))?);
+        }
+        if let Some(folder) = options.captures {
+            let tap = Tap::new(folder, &config).map_err(|e| SimError::trace(folder, &e))?;
             sim.net.tap = Some(Box::new(tap));
         }
         for (flow, index) in scenario.flows.iter().zip(0u32..) {

@@ -11,7 +11,7 @@ use pcap_file::{
 };
 use std::{
     borrow::Cow,
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Write},
     net::SocketAddr,
     path::Path,
@@ -83,8 +83,9 @@ fn capture(path: &Path) -> io::Result<Capture> {
 }
 
 impl Tap {
-    /// Begins the captures in a folder that is there.
+    /// Begins the captures in a folder, made if need be.
     pub fn new(folder: &Path, config: &Config) -> io::Result<Tap> {
+        fs::create_dir_all(folder)?;
         let captures = [capture(&folder.join("clients.pcap"))?, capture(&folder.join("servers.pcap"))?];
         Ok(Tap {
             captures,

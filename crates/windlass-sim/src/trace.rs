@@ -1,14 +1,8 @@
 //! Traces of a run, written as it goes, so that memory does not grow: windows, round-trip times and throughput of flows
-//! and queues of links in equal intervals as CSV, what the box wants of them beside it, and the captures of the [`Tap`].
+//! and queues of links in equal intervals as CSV, what the box wants of them beside it.
 
 use crate::{
-    boxed::WindlassBox,
-    fetch::Fetch,
-    network::Network,
-    session::Session,
-    tap::Tap,
-    tcp::{Config, Phase},
-    time::seconds,
+    boxed::WindlassBox, fetch::Fetch, network::Network, session::Session, tcp::Phase, time::seconds,
 };
 use std::{
     fs::{self, File},
@@ -186,14 +180,14 @@ fn box_columns(flow: &BoxFlow) -> String {
 
 impl Trace {
     /// Begins the files of a trace.
-    pub fn new(options: &TraceOptions, scenario: &Scenario, config: &Config) -> io::Result<(Trace, Tap)> {
+    pub fn new(options: &TraceOptions, scenario: &Scenario) -> io::Result<Trace> {
         let folder = options.folder;
         fs::create_dir_all(folder)?;
         let boxed = scenario
             .windlass
             .as_ref()
             .map(|_| table(&folder.join("box.csv"), &format!("time_s,flow,name,{BOX_COLUMNS}")));
-        let trace = Trace {
+        Ok(Trace {
             flows: table(
                 &folder.join("flows.csv"),
                 "time_s,flow,name,cwnd_segs,ssthresh_segs,inflight_segs,srtt_us,throughput_bps",
@@ -204,8 +198,7 @@ impl Trace {
             looks: Looks::new(options.interval_ns, scenario),
             link_names: scenario.link_names(),
             error: None,
-        };
-        Ok((trace, Tap::new(folder, config)?))
+        })
     }
 
     /// When the next look is due.
@@ -249,7 +242,7 @@ impl Trace {
     }
 
     /// Ends the files.
-    pub fn finish(mut self, tap: Option<Box<Tap>>, report: &RunReport) -> io::Result<()> {
+    pub fn finish(mut self, report: &RunReport) -> io::Result<()> {
         for (index, flow) in report.flows.iter().enumerate() {
             // of a flow that is one response the report has no list: its times are the flow's
             let only = flow.completion_s.filter(|_| flow.responses.is_empty());
@@ -263,9 +256,6 @@ impl Trace {
         {
             file.flush()?;
         }
-        match self.error {
-            Some(error) => Err(error),
-            None => tap.map_or(Ok(()), |tap| tap.finish()),
-        }
+        self.error.map_or(Ok(()), Err)
     }
 }

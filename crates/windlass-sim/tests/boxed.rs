@@ -2,9 +2,9 @@
 
 use etherparse::{SlicedPacket, TransportSlice};
 use pcap_file::pcap::PcapReader;
-use std::{fs::File, num::NonZeroU64, path::Path};
+use std::{fs::File, path::Path};
 use windlass_scenario::{RunReport, Scenario};
-use windlass_sim::{RunOptions, TraceOptions, run};
+use windlass_sim::{RunOptions, run};
 
 const WINDLASS: &str = "[windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"bbr\"\n";
 
@@ -167,8 +167,7 @@ fn trim_in_a_box_probes_before_each_train() {
              [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"330 packets\"\n{windlass}"
         );
         let folder = tempfile::tempdir().unwrap();
-        let trace = TraceOptions { folder: folder.path(), interval_ns: NonZeroU64::new(10_000_000).unwrap() };
-        let options = RunOptions { trace: Some(trace), ..RunOptions::default() };
+        let options = RunOptions { captures: Some(folder.path()), ..RunOptions::default() };
         let report = windlass_sim::run(&Scenario::parse("trains", &text).unwrap(), &options).unwrap().report;
         assert!(report.is_complete() && report.flows[0].bytes == 8 * 5792, "{report}");
         [0, 1, 2, 3, 4, 5, 6, 7].map(|from_s| departures(folder.path(), f64::from(from_s), 3))
@@ -196,8 +195,7 @@ fn trim_in_a_box_probes_with_first_trains_if_configured() {
              [windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"trim\"\n"
         );
         let folder = tempfile::tempdir().unwrap();
-        let trace = TraceOptions { folder: folder.path(), interval_ns: NonZeroU64::new(10_000_000).unwrap() };
-        let options = RunOptions { trace: Some(trace), ..RunOptions::default() };
+        let options = RunOptions { captures: Some(folder.path()), ..RunOptions::default() };
         let report = windlass_sim::run(&Scenario::parse("train", &text).unwrap(), &options).unwrap().report;
         assert!(report.is_complete(), "{report}");
         let at_s = departures(folder.path(), 0.0, 20);

@@ -1,5 +1,6 @@
 //! What queue disciplines do to TCP: each holds the queue where its source has it, at a link that is always busy.
 
+use std::num::NonZeroU64;
 use windlass_scenario::{RunReport, Scenario};
 use windlass_sim::{RunOptions, run};
 
@@ -190,4 +191,47 @@ fn requests_at_a_load_come_as_a_poisson_process() {
     let deviation =
         (gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64).sqrt();
     assert!((deviation / mean - 1.0).abs() < 0.05, "{mean} {deviation}");
+}
+
+/// Four bulk flows of CUBIC over 10 Mbit/s and 40 ms, from the tenth second to the seventieth, through the disciplines of Linux 6.1 (tests/vm
+/// measures them again): the mean queue in packets and how many were dropped. Red had a weight of 2^-5 from its burst. All are within
+/// 15 %, but for the queue of fq-codel, which is a third longer; no cause is known.
+#[test]
+fn queues_and_drops_are_those_of_linux() {
+    let red = "{ kind = \"red\", min = \"30280 B\", max = \"90840 B\", probability = \"10 %\", weight = \"3.125 %\" }";
+    let real = [
+        ("\"codel\"", 7.2, 0.15, 560.0),
+        ("\"fq-codel\"", 4.2, 0.40, 473.0),
+        ("\"pie\"", 13.0, 0.15, 386.0),
+        (red, 20.5, 0.15, 334.0),
+    ];
+    for (discipline, real_packets, most, real_drops) in real {
+        let seen: Vec<(f64, f64)> = (1..=5).map(|seed| queue_and_drops(discipline, seed)).collect();
+        let mean = |of: fn(&(f64, f64)) -> f64| seen.iter().map(of).sum::<f64>() / seen.len() as f64;
+        let (packets, drops) = (mean(|s| s.0), mean(|s| s.1));
+        println!("{discipline}: {packets:.2} packets, real {real_packets}; {drops} drops, real {real_drops}");
+        assert!((packets / real_packets - 1.0).abs() < most, "{discipline}: {packets} {real_packets}");
+        assert!((drops / real_drops - 1.0).abs() < 0.15, "{discipline}: {drops} {real_drops}");
+    }
+}
+
+/// Mean queue and drops between these two seconds.
+fn queue_and_drops(discipline: &str, seed: u64) -> (f64, f64) {
+    let run_until = |limit_s: u64| {
+        let text = format!(
+            "name = \"t\"\nseed = {seed}\ntime_limit = \"{limit_s} s\"\nhost = [{{ name = \"server\" }}, {{ name = \"router\" }}, \
+             {{ name = \"client\" }}]\n[[link]]\nbetween = [\"server\", \"router\"]\n[[link]]\nbetween = [\"router\", \"client\"]\n\
+             rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1000 packets\"\ndiscipline = {discipline}\n[tcp]\noffload = false\n\
+             [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"unlimited\"\ncount = 4\nalgorithm = \"cubic\"\n"
+        );
+        let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+        let options = RunOptions { interval_ns: NonZeroU64::new(2_000_000), ..RunOptions::default() };
+        run(&scenario, &options).unwrap_or_else(|e| panic!("{e}")).report
+    };
+    let (start, whole) = (run_until(10), run_until(70));
+    let intervals = whole.intervals.as_ref().expect("recorded");
+    let place = whole.links.iter().position(|l| l.name == "router > client").expect("the bottleneck");
+    let looks = &intervals.link_packets[place][5000..];
+    let mean = looks.iter().map(|n| f64::from(*n)).sum::<f64>() / looks.len() as f64;
+    (mean, (whole.links[place].stats.drops_tail - start.links[place].stats.drops_tail) as f64)
 }

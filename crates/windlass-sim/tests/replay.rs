@@ -1,8 +1,8 @@
 //! Captures as workloads: what one run has captured another plays.
 
-use std::{fs, num::NonZeroU64, path::Path};
+use std::{fs, path::Path};
 use windlass_scenario::{RunReport, Scenario};
-use windlass_sim::{RunOptions, TraceOptions, run};
+use windlass_sim::{RunOptions, run};
 
 const NET: &str = "name = \"t\"\ntime_limit = \"60 s\"\n[topology]\nshape = \"dumbbell\"\npairs = 2\n\
     edge = { rate = \"1 Gbit/s\", delay = \"1 ms\" }\n\
@@ -11,8 +11,7 @@ const NET: &str = "name = \"t\"\ntime_limit = \"60 s\"\n[topology]\nshape = \"du
 /// Runs these flows, with captures in the folder.
 fn traced(folder: &Path, flows: &str) -> RunReport {
     let scenario = Scenario::parse("t", &format!("{NET}{flows}")).unwrap_or_else(|e| panic!("{e}"));
-    let trace = TraceOptions { folder, interval_ns: NonZeroU64::new(1_000_000_000).unwrap() };
-    run(&scenario, &RunOptions { trace: Some(trace), ..RunOptions::default() }).unwrap().report
+    run(&scenario, &RunOptions { captures: Some(folder), ..RunOptions::default() }).unwrap().report
 }
 
 /// The scenario of a file in the folder with this flow.

@@ -19,7 +19,7 @@ fn traced(folder: &Path) -> Outcome {
 fn traced_run(folder: &Path, text: &str) -> Outcome {
     let scenario = Scenario::parse("t", text).unwrap();
     let trace = TraceOptions { folder, interval_ns: NonZeroU64::new(10_000_000).unwrap() };
-    let options = RunOptions { trace: Some(trace), ..RunOptions::default() };
+    let options = RunOptions { trace: Some(trace), captures: Some(folder), ..RunOptions::default() };
     run(&scenario, &options).unwrap()
 }
 
@@ -90,6 +90,22 @@ fn what_the_box_knows_is_traced() {
     assert!(numbers("cwnd_segs").iter().all(|cwnd| *cwnd >= 3));
     assert!(numbers("sacked_segs").iter().any(|sacked| *sacked > 0) && report.counter("repaired_segs") > 0);
     assert!(numbers("srtt_us").iter().skip(2).all(|srtt| *srtt >= 10_000));
+}
+
+#[test]
+fn tables_and_captures_are_written_one_without_the_other() {
+    let scenario = Scenario::parse("t", SCENARIO).unwrap();
+    let files = |options: &RunOptions, folder: &Path| -> BTreeSet<String> {
+        run(&scenario, options).unwrap();
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let (tables, captures) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let trace = TraceOptions { folder: tables.path(), interval_ns: NonZeroU64::new(10_000_000).unwrap() };
+    let found = files(&RunOptions { trace: Some(trace), ..RunOptions::default() }, tables.path());
+    assert_eq!(found, ["flows.csv", "links.csv", "responses.csv"].map(String::from).into());
+    let options = RunOptions { captures: Some(captures.path()), ..RunOptions::default() };
+    assert_eq!(files(&options, captures.path()), ["clients.pcap", "servers.pcap"].map(String::from).into());
 }
 
 /// Headers, lengths and checksums of every packet are right; the payload is zeros, and is left out.
@@ -207,6 +223,9 @@ fn a_trace_folder_that_cannot_be_written_is_reported() {
     let scenario = Scenario::parse("t", SCENARIO).unwrap();
     let folder = Path::new("/proc/nowhere");
     let trace = TraceOptions { folder, interval_ns: NonZeroU64::MIN };
-    let error = run(&scenario, &RunOptions { trace: Some(trace), ..RunOptions::default() }).unwrap_err();
-    assert!(error.to_string().contains("/proc/nowhere"), "{error}");
+    let trace = RunOptions { trace: Some(trace), ..RunOptions::default() };
+    for options in [trace, RunOptions { captures: Some(folder), ..RunOptions::default() }] {
+        let error = run(&scenario, &options).unwrap_err();
+        assert!(error.to_string().contains("/proc/nowhere"), "{error}");
+    }
 }

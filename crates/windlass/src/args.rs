@@ -772,7 +772,7 @@ pub struct RunArgs {
     /// One JSON document instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Write captures of both sides of the box into this folder: servers.pcap and clients.pcap
+    /// Write captures into this folder, servers.pcap and clients.pcap: of both sides of the box, or simulated, of all hosts
     #[arg(long, value_name = "FOLDER")]
     pub captures: Option<PathBuf>,
     /// Add Windlass' view of its flows, so often (10 or more), to the JSON document
@@ -787,8 +787,8 @@ pub struct RunArgs {
     pub speed: Option<f64>,
     /// Write into this folder windows, round-trip times and throughput of flows, what the box wants of them, and queues of
     /// links (flows.csv, box.csv, links.csv), plots of them over time (trace.html, cwnd.svg, rtt.svg, throughput.svg,
-    /// queue.svg), response times (responses.csv) and all packets (servers.pcap, clients.pcap); with --on lab only what the
-    /// box reports (box.csv, throughput in flows.csv), and plots
+    /// queue.svg), and response times (responses.csv); with --on lab what the emulator sees (links.csv, throughput in
+    /// flows.csv) and the box reports (box.csv), and plots
     #[arg(long, value_name = "FOLDER", conflicts_with = "web")]
     pub trace: Option<PathBuf>,
     /// With --trace: time from one row of a flow or link to the next; with --on lab 10 ms at least
@@ -860,9 +860,12 @@ pub struct ReproduceArgs {
     /// Fewer runs and smaller files, same bounds; about five minutes
     #[arg(long)]
     pub quick: bool,
-    /// Of harm-survey: only the path of this number
+    /// Of harm-survey and agreement-survey: only the path or point of this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "list"])]
     pub only: Option<u32>,
+    /// Of agreement-survey: only one part of the points, 1/12 to 12/12; parts go on in one folder, and --resume reports on all
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["all", "list", "only"])]
+    pub shard: Option<Shard>,
     /// Of harm-survey: where it runs; with real kernels each tenth path, in real time
     #[arg(long, value_enum, conflicts_with_all = ["all", "list"])]
     pub on: Option<Home>,

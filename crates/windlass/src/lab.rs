@@ -48,20 +48,14 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         Some(seed) => file.with_seed(seed)?,
         None => file,
     };
-    if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
-        bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
+    if args.on == Home::Sim && args.sample_ms.is_some() {
+        bail!("--sample-ms looks at real kernels: it goes with --on lab");
     }
-    if args.captures.is_some() && file.scenario.windlass.is_none() {
+    if args.on == Home::Lab && args.captures.is_some() && file.scenario.windlass.is_none() {
         bail!("{}: without a [windlass] there is no box to capture at", args.file.display());
     }
     if args.on == Home::Sim && args.emulator == Emulator::Netem {
         bail!("--emulator is about real packets: it goes with --on lab");
-    }
-    if args.on == Home::Lab && args.trace.is_some() && file.scenario.windlass.is_none() {
-        bail!(
-            "{}: with --on lab, --trace has what the box reports, and without a [windlass] there is none; --on sim looks into hosts",
-            args.file.display()
-        );
     }
     if args.on == Home::Lab && args.web.is_some() && file.scenario.windlass.is_none() {
         bail!(
@@ -100,9 +94,11 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
         windlass_lab::netns::check_root()?;
     }
     let pages = args.web.map(|address| pages(address, &notice, cancel)).transpose()?;
+    let interval_ns = interval(args)?;
     let options = RunOptions {
         cancel: Some(cancel),
         spin_us: 100,
+        interval_ns: args.trace.as_ref().map(|_| interval_ns),
         readers: pages.as_ref().map(DemoPages::link),
         captures: args.captures.clone(),
         sample_ms: args.sample_ms.or(args.trace.as_ref().map(|_| sample_ms(args.interval))),
@@ -111,13 +107,19 @@ fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
     };
     let mut report = windlass_lab::run(&file.scenario, &options)?;
     if let Some(folder) = &args.trace {
-        windlass_experiments::write_lab_trace(folder, &report.samples)?;
+        windlass_experiments::write_lab_trace(folder, &report)?;
         windlass_experiments::draw_trace(folder, &trace_title(&report, "real kernels"))?;
     }
+    report.intervals = None;
     if args.sample_ms.is_none() {
         report.samples.clear();
     }
     Ok(report)
+}
+
+/// Time from one row of a trace to the next.
+fn interval(args: &RunArgs) -> Result<NonZeroU64> {
+    NonZeroU64::new(args.interval.ns()).with_context(|| format!("--interval {}: more than 0", args.interval))
 }
 
 /// Time from one sample of the flow table to the next, for a trace with rows in this interval: 10 ms at least.
@@ -133,14 +135,13 @@ fn pages(address: SocketAddr, notice: &str, cancel: &AtomicBool) -> Result<DemoP
 }
 
 fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
-    let Some(interval_ns) = NonZeroU64::new(args.interval.ns()) else {
-        bail!("--interval {}: more than 0", args.interval);
-    };
+    let interval_ns = interval(args)?;
     let home = windlass_experiments::Home::Sim;
     home.check(&file.scenario).map_err(|refusal| file.refused(&refusal))?;
     let trace = args.trace.as_deref().map(|folder| TraceOptions { folder, interval_ns });
     let cancel = cancel_on_signal()?;
-    let options = windlass_sim::RunOptions { cancel: Some(cancel), trace, ..Default::default() };
+    let captures = args.captures.as_deref();
+    let options = windlass_sim::RunOptions { cancel: Some(cancel), trace, captures, ..Default::default() };
     let outcome = match args.web {
         Some(address) => simulate_shown(address, args.speed.unwrap_or(1.0), file, &options, cancel),
         None => windlass_sim::run(&file.scenario, &options).map_err(Into::into),
@@ -247,8 +248,18 @@ fn reproduce_one(name: &str, args: &ReproduceArgs, settings: &Settings) -> Resul
         windlass_experiments::HARM_SURVEY => {
             windlass_experiments::harm_survey(args.only, home(args.on.unwrap_or(Home::Sim)), settings)
         }
+        windlass_experiments::AGREEMENT_SURVEY if args.on.is_none() => {
+            windlass_experiments::agreement_survey(args.only, args.shard, settings)
+        }
         _ if args.only.is_some() => {
-            bail!("--only goes with {}, whose paths have numbers", windlass_experiments::HARM_SURVEY)
+            bail!(
+                "--only goes with {} and {}, whose paths and points have numbers",
+                windlass_experiments::HARM_SURVEY,
+                windlass_experiments::AGREEMENT_SURVEY
+            )
+        }
+        _ if args.shard.is_some() => {
+            bail!("--shard goes with {}, and with `windlass sweep`", windlass_experiments::AGREEMENT_SURVEY)
         }
         _ if args.on.is_some() => {
             bail!(
@@ -268,10 +279,11 @@ fn reproduce_one(name: &str, args: &ReproduceArgs, settings: &Settings) -> Resul
 }
 
 /// Experiments that are no files, and what they are about.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 4] = [
     (windlass_experiments::CPU, windlass_experiments::CPU_TITLE),
     (windlass_experiments::TRANSPARENCY, windlass_experiments::TRANSPARENCY_TITLE),
     (windlass_experiments::HARM_SURVEY, windlass_experiments::HARM_SURVEY_TITLE),
+    (windlass_experiments::AGREEMENT_SURVEY, windlass_experiments::AGREEMENT_SURVEY_TITLE),
 ];
 
 /// All experiments, each with a line of what it is about.

@@ -92,13 +92,13 @@ impl Control {
         from_ns + (self.interval_ns as f64 / (self.count as f64).sqrt()) as u64
     }
 
-    /// Takes the first packet, and whether it may be dropped (dodequeue() of section 5.6).
-    fn take<P>(&mut self, now_ns: u64, queue: &mut Fifo<P>) -> (Option<Waiting<P>>, bool) {
+    /// Takes the first packet, and whether it may be dropped (dodequeue() of section 5.6); `beside_bytes` wait in other queues.
+    fn take<P>(&mut self, now_ns: u64, queue: &mut Fifo<P>, beside_bytes: u64) -> (Option<Waiting<P>>, bool) {
         let Some(first) = queue.pop() else {
             self.first_above_at_ns = None;
             return (None, false);
         };
-        if now_ns - first.arrived_ns < self.target_ns || queue.bytes() <= self.packet_bytes {
+        if now_ns - first.arrived_ns < self.target_ns || queue.bytes() + beside_bytes <= self.packet_bytes {
             self.first_above_at_ns = None;
             return (Some(first), false);
         }
@@ -106,14 +106,15 @@ impl Control {
         (Some(first), now_ns >= first_above_at_ns)
     }
 
-    /// The packet to send now, of this queue.
+    /// The packet to send now, of this queue; `beside_bytes` wait in others that share its link.
     pub fn dequeue<P>(
         &mut self,
         now_ns: u64,
         queue: &mut Fifo<P>,
+        beside_bytes: u64,
         dropped: &mut Vec<Waiting<P>>,
     ) -> Option<Waiting<P>> {
-        let (first, may_drop) = self.take(now_ns, queue);
+        let (first, may_drop) = self.take(now_ns, queue, beside_bytes);
         let mut first = first?;
         if !self.is_dropping {
             if !may_drop {
@@ -124,7 +125,7 @@ impl Control {
                 return Some(first);
             }
             dropped.push(first);
-            return self.take(now_ns, queue).0;
+            return self.take(now_ns, queue, beside_bytes).0;
         }
         self.is_dropping = may_drop;
         while self.is_dropping && now_ns >= self.drop_next_ns {
@@ -134,7 +135,7 @@ impl Control {
                 return Some(first);
             }
             dropped.push(first);
-            let (next, may_drop) = self.take(now_ns, queue);
+            let (next, may_drop) = self.take(now_ns, queue, beside_bytes);
             self.is_dropping = may_drop;
             if may_drop {
                 self.drop_next_ns = self.control_law(self.drop_next_ns);
@@ -174,7 +175,7 @@ impl<P: fmt::Debug> Schedule<P> for Codel<P> {
     }
 
     fn dequeue(&mut self, now_ns: u64, dropped: &mut Vec<Waiting<P>>) -> Option<Waiting<P>> {
-        self.control.dequeue(now_ns, &mut self.queue, dropped)
+        self.control.dequeue(now_ns, &mut self.queue, 0, dropped)
     }
 
     fn shed(&mut self, dropped: &mut Vec<Waiting<P>>) {

@@ -157,6 +157,7 @@ impl Receiver {
             }
             has_grown = self.window.grow(self.waiting_bytes + len_bytes, config.mss_bytes);
             self.advance(block.end);
+            self.window.measure_window(self.rcv_nxt, self.policy.acked(), now_ns);
             // the gap is filled (RFC 5681, section 4.2)
             is_urgent |= had_hole && self.waiting.is_empty();
             // what ends a message or a super-packet is acknowledged as soon as all is read (tcp_cleanup_rbuf())

@@ -3,7 +3,7 @@
 //! for a hole to be filled.
 
 use super::Config;
-use crate::time::{MS, age_ms};
+use crate::time::{MS, US, age_ms, core_us};
 
 /// A window as a SYN reckons it: in full segments without timestamps.
 fn whole_segments(window_bytes: u32, config: &Config) -> u32 {
@@ -24,8 +24,11 @@ pub struct RcvWindow {
     wscale: u8,
     /// Right edge offered so far; never moves left (RFC 9293, section 3.8.6).
     edge: u64,
-    /// Smoothed time between an ACK and the data it let out; 0: no sample yet.
+    /// Smoothed time between an ACK and the data it let out, or less; 0: no sample yet.
     rtt_ns: u64,
+    /// Where a whole window will have arrived, modulo 2^32, and since when that is waited for; 0: nothing has arrived yet.
+    window_seq: u32,
+    window_at_us: u32,
     /// Echoed timestamp of what arrived last: one sample each.
     last_tsecr_ms: u32,
     /// Bytes that arrived in the last round trip, and where the round trip in hand began.
@@ -73,15 +76,32 @@ impl RcvWindow {
         let is_new = tsecr_ms != self.last_tsecr_ms;
         // the short head of a response, too: all of its first window echoes the same, and gives no sample then
         self.last_tsecr_ms = tsecr_ms;
-        if is_new && len_bytes >= mss_bytes {
-            let sample_ns = age_ms(tsecr_us, now_ns) * MS;
+        let sample_ns = age_ms(tsecr_us, now_ns) * MS;
+        // within the same millisecond it is none (tcp_rcv_rtt_measure_ts() since 6.16)
+        if is_new && len_bytes >= mss_bytes && sample_ns > 0 {
             // a shorter time counts at once, a longer one little by little
             self.rtt_ns = match self.rtt_ns {
-                0 => sample_ns.max(1),
-                rtt_ns if sample_ns < rtt_ns => sample_ns.max(1),
+                0 => sample_ns,
+                rtt_ns if sample_ns < rtt_ns => sample_ns,
                 rtt_ns => rtt_ns - rtt_ns / 8 + sample_ns / 8,
             };
         }
+    }
+
+    /// Data arrived in order, up to `rcv_nxt`; up to `acked` they were acknowledged. What a whole window takes is a round trip at least,
+    /// and known to less than a millisecond (tcp_rcv_rtt_measure()).
+    pub fn measure_window(&mut self, rcv_nxt: u64, acked: u64, now_ns: u64) {
+        let now_us = core_us(now_ns);
+        if self.window_seq != 0 {
+            if ((rcv_nxt as u32).wrapping_sub(self.window_seq) as i32) < 0 {
+                return;
+            }
+            let sample_ns = u64::from(now_us.wrapping_sub(self.window_at_us).max(1)) * US;
+            self.rtt_ns = if self.rtt_ns == 0 { sample_ns } else { self.rtt_ns.min(sample_ns) };
+        }
+        // as much from here on as was offered from there on
+        self.window_seq = (self.edge + rcv_nxt - acked) as u32;
+        self.window_at_us = now_us;
     }
 
     /// New data arrived; `held_bytes` now lie in the buffer. Returns whether the window has grown. `mss_bytes`: of full segments.
@@ -145,7 +165,7 @@ impl RcvWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{packet::MSS_BYTES, time::core_us};
+    use crate::packet::MSS_BYTES;
 
     /// A sender that doubles each round trip of 100 ms is never held back.
     #[test]
@@ -158,6 +178,7 @@ mod tests {
             for _ in 0..segs {
                 rcv_nxt += u64::from(MSS_BYTES);
                 window.measure(MSS_BYTES, MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
+                window.measure_window(rcv_nxt, rcv_nxt, now_ns);
                 window.grow(MSS_BYTES, MSS_BYTES);
                 window.on_read(rcv_nxt, rcv_nxt, now_ns);
             }
@@ -186,6 +207,24 @@ mod tests {
         assert_eq!(window.rtt_ns(), 0);
         window.measure(MSS_BYTES, MSS_BYTES, request_us + 50_000, 1_102 * MS);
         assert_eq!(window.rtt_ns(), 52 * MS);
+    }
+
+    /// Within a millisecond timestamps show nothing, and a window of 65,536 bytes of which half arrives in 200 us shows a round trip of
+    /// 400 us.
+    #[test]
+    fn round_trips_of_less_than_a_millisecond_are_measured_by_windows() {
+        let mut window = RcvWindow::new(&Config::default());
+        window.measure(MSS_BYTES, MSS_BYTES, 1_000_000, 1_000 * MS + 300_000);
+        assert_eq!(window.rtt_ns(), 0);
+        let offered = u64::from(window.offer(1, 0));
+        window.measure_window(1, 1, 1_000 * MS);
+        window.measure_window(1 + offered / 2, 1, 1_000 * MS + 200_000);
+        assert_eq!(window.rtt_ns(), 0);
+        window.measure_window(1 + offered, 1, 1_000 * MS + 400_000);
+        assert_eq!(window.rtt_ns(), 400_000);
+        // longer ones by windows count for nothing
+        window.measure_window(1 + 2 * offered, 1, 1_001 * MS);
+        assert_eq!(window.rtt_ns(), 400_000);
     }
 
     /// The clock of timestamps wraps after 4294.967296 s, which lies between a timestamp and its echo.
