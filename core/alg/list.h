@@ -25,12 +25,15 @@ enum wl_alg_need {
 	WL_NEEDS_PATH =
 		1 << 2, /* min_rtt_us at init() is also that of the host's other connections to the same peer */
 	WL_NEEDS_RANDOM = 1 << 3, /* random bits in the sample: drawing them costs as much as a simple algorithm */
+	WL_NEEDS_NO_PRR =
+		1 << 4, /* its window itself says what recovery may send: no proportional rate reduction */
 };
 
 #define WL_ALG_LIST(X) \
 	X(reno, 1, "reno", WL_NEEDS_NOTHING, "NewReno (RFC 5681): additive increase, halving at a loss") \
 	X(cubic, 2, "cubic", WL_NEEDS_NOTHING, "CUBIC (RFC 9438) with HyStart++ (RFC 9406)") \
-	X(bbr, 3, "bbr", WL_NEEDS_RANDOM, "BBR v1: paces at the measured bandwidth, not moved by random loss") \
+	X(bbr, 3, "bbr", WL_NEEDS_RANDOM | WL_NEEDS_NO_PRR, \
+	  "BBR v1: paces at the measured bandwidth, not moved by random loss") \
 	X(dctcp, 4, "dctcp", WL_NEEDS_ECN, \
 	  "DCTCP (RFC 8257): backs off by the share of marked bytes; data centres only") \
 	X(l2dct, 5, "l2dct", WL_NEEDS_ECN, \

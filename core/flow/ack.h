@@ -8,7 +8,7 @@
  *     4. undo.h         was the last reduction spurious?
  *     5. recovery.h     is all acknowledged that was in flight when the window was reduced (RFC 6582, RFC 6675)?
  *     6. loss.h         what is lost: RACK (RFC 8985); newreno.h without SACK (RFC 5681, RFC 6582)
- *     7. recovery.h     the first loss of a window begins recovery
+ *     7. recovery.h     the first loss of a window begins recovery; how much may be retransmitted (PRR, RFC 9937)
  *
  * Nothing here decides about windows; the result is a sample for the algorithm (abi.h).
  */
@@ -153,6 +153,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	s->lost_bytes += wl_newreno_ack(f, a, s->acked_bytes);
 	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
 		wl_recovery_enter(f, s);
+	wl_prr_on_ack(f, s);
 	if (reduction_stands)
 		wl_undo_forget(f);
 	wl_ack_round(f, &d, s);

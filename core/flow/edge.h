@@ -180,7 +180,7 @@ WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 		f->flags |= WL_FLOW_CWND_LIMITED;
 }
 
-/* The record to retransmit next, pacing apart; NULL: none, or the window is full. */
+/* The record to retransmit next, pacing apart; NULL: none, or window or recovery have no room for it. */
 WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 {
 	struct wl_seg *seg;
@@ -192,9 +192,11 @@ WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 		return 0;
 	wl_seg_clip(f, seg, f->lost_head & (WL_FLOW_RECORDS - 1));
 	/* the head of the line never waits: until it is there nothing behind it counts */
-	if (wl_pipe_bytes(f) + seg->len_bytes > f->decision.cwnd_bytes && seg->seq != f->una_seg)
+	if (seg->seq == f->una_seg)
+		return seg;
+	if ((f->flags & WL_FLOW_RECOVERY) && !f->repair_room_bytes)
 		return 0;
-	return seg;
+	return wl_pipe_bytes(f) + seg->len_bytes > f->decision.cwnd_bytes ? 0 : seg;
 }
 
 #endif

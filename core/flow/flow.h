@@ -11,6 +11,7 @@
 #include "work.h"
 
 #define WL_NO_SLOT 0xfffffu /* no number of a record */
+#define WL_REPAIRS_UNBOUNDED (~0u) /* of wl_flow.repair_room_bytes */
 #define WL_MSS_MIN_BYTES \
 	64u /* of wl_flow.mss_bytes: what is shorter is no full segment, but for example a probe of a closed window */
 
@@ -355,8 +356,10 @@ struct wl_flow {
 	/* an ACK for more than was observed has passed as it is (beyond.h) */
 	wl_u32 beyond_ack;
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */
-	wl_u32 start_base_rtt_us; /* start.h: what the least of start_samples was where no queue stood, at most */
+	wl_u32 start_base_rtt_us; /* start.h: at most, what a full segment takes where no queue stands */
 	wl_u8 was_cwnd_limited; /* the window was full at some time in the round before */
+	wl_u32 repair_room_bytes; /* in recovery: what may be retransmitted, or WL_REPAIRS_UNBOUNDED (recovery.h) */
+	wl_u32 start_judged_seq; /* in WL_START_HELD and WL_START_STOOD, with start_samples: nxt when the round in hand began */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

@@ -8,10 +8,22 @@
  *                                   `--------- a loss ---> RECOVERY, without another reduction
  *
  * The window itself is the algorithm's: it is notified by WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT.
+ *
+ * What is retransmitted in recovery is clocked by what is delivered (PRR; RFC 9937, section 6.2: its bound for a pipe that holds less
+ * than the window): a path that has just lost half of a window, for want of a buffer or by a policer, would lose it again.
+ *
+ *     room  = MSS as recovery begins
+ *          += bytes delivered by an ACK, + MSS where it moves una and reports no further loss
+ *          -= bytes retransmitted
+ *
+ * With SACK only, as nothing tells otherwise what is delivered; not after a timeout, when the window begins with a segment; and not
+ * where the algorithm itself says what recovery may send (WL_NEEDS_NO_PRR). The head of the line does not wait (edge.h). Above the
+ * window repairs wait until the pipe has drained to it, where PRR spreads them over the round: they are paced.
  */
 #ifndef WL_FLOW_RECOVERY_H
 #define WL_FLOW_RECOVERY_H
 
+#include "../alg/list.h"
 #include "loss.h"
 #include "undo.h"
 
@@ -26,6 +38,12 @@ WL_INLINE void wl_reduced(struct wl_flow *f)
 		f->flags |= WL_FLOW_CWR;
 }
 
+/* Does what is delivered clock what recovery retransmits? */
+WL_INLINE int wl_has_prr(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_SACK) && !(wl_alg_needs(f->algorithm) & WL_NEEDS_NO_PRR);
+}
+
 /*
  * The first loss of a window was found: what is in flight is being repaired, and its algorithm must learn of it by
  * the event, unless a mark has reduced this window already.
@@ -38,7 +56,18 @@ WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 	}
 	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
+	f->repair_room_bytes = wl_has_prr(f) ? f->mss_bytes : WL_REPAIRS_UNBOUNDED;
 	wl_reduced(f);
+}
+
+/* An ACK has been taken, and what is lost is known. */
+WL_INLINE void wl_prr_on_ack(struct wl_flow *f, const struct wl_sample *s)
+{
+	if (!(f->flags & WL_FLOW_RECOVERY))
+		return;
+	f->repair_room_bytes = wl_sat_add(f->repair_room_bytes, s->newly_delivered_bytes);
+	if (s->acked_bytes && !s->lost_bytes)
+		f->repair_room_bytes = wl_sat_add(f->repair_room_bytes, f->mss_bytes);
 }
 
 /* Are segments lost that have not been delivered since? */

@@ -6,7 +6,8 @@
  *     last progress ---- PTO ----> probe ---- 2 * silence, while that is below RTO ----> probe ...
  *                                    `------- RTO ----> timeout ---- RTO << backoff ----> timeout ...
  *
- *     PTO = 3/2 SRTT + RTTVAR, from 2 ms to RTO; later where one segment is in flight, or ACKs were found to be late (delayed ACKs)
+ *     PTO = 3/2 SRTT + RTTVAR, from 2 ms to RTO; later where one segment is in flight, or ACKs were found to be late (delayed ACKs),
+ *           or by as much as a full segment may take longer than the short ones that were timed (rtt.h)
  *
  * With SACK no probe in recovery, where RACK and the timeout find what is lost (RFC 8985, section 7.2); and none while the timeout is
  * backed off.
@@ -57,7 +58,7 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 		return timeout_us + WL_DELACK_LATE_US;
 	if (wl_is_full_untimed(f))
 		/* nor is it known of a receiver that has acknowledged nothing yet whether its ACKs are late */
-		timeout_us += WL_RTO_MIN_US;
+		timeout_us += f->srtt_us && !is_alone ? wl_full_extra_us(f) : WL_RTO_MIN_US;
 	else if (is_alone || (f->flags & WL_FLOW_ACKS_LATE))
 		timeout_us += WL_DELACK_US;
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
@@ -270,6 +271,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 		*lost_bytes += wl_lose_first(f);
 	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
+	f->repair_room_bytes = WL_REPAIRS_UNBOUNDED;
 	wl_reduced(f);
 	return said;
 }

@@ -12,6 +12,7 @@ mod marks;
 mod network;
 mod paced;
 mod probes;
+mod prr;
 mod sent;
 mod short_segments;
 mod shown;

@@ -154,6 +154,8 @@ proptest! {
         for _ in 0..2_000_000 {
             if f.state().una == base.wrapping_add(total) { break; }
             now += 200;
+            // the sender has heard nothing either: else the flow is handed back to it after five timeouts in a row
+            f.state_mut().flags |= abi::WL_FLOW_SENDER_WAITS as u32;
             let mut transmit = |start: u32, end: u32, r: u64, wire: &mut BTreeMap<_, _>| {
                 order += 1;
                 if r % 100 >= loss {
@@ -260,7 +262,16 @@ proptest! {
                 if random() % 100 < loss { continue; }
                 let blocks: Vec<_> = receiver.blocks().iter().map(|(s, e)| (base.wrapping_add(*s), base.wrapping_add(*e))).collect();
                 let ack = ack(base.wrapping_add(receiver.next), now, &blocks);
-                prop_assert_eq!(by_packet.ack_and_wait(&ack), by_segment.ack_and_wait(&ack));
+                let taken = (by_packet.ack_and_wait(&ack), by_segment.ack_and_wait(&ack));
+                if !by_packet.is_behind() && !by_segment.is_behind() {
+                    prop_assert_eq!(taken.0, taken.1);
+                    continue;
+                }
+                for f in [&mut by_packet, &mut by_segment] {
+                    while f.is_behind() { f.go_on(now); }
+                }
+                let of = |f: &Flow| { let s = f.state(); (s.una, s.sacked_bytes, s.lost_bytes, s.delivered_bytes) };
+                prop_assert_eq!(of(&by_packet), of(&by_segment));
             }
             prop_assert_eq!(by_packet.judge(now), by_segment.judge(now));
             prop_assert_eq!(by_packet.silence(now), by_segment.silence(now));

@@ -111,6 +111,7 @@ fn a_large_cumulative_ack_of_what_was_lost_or_retransmitted_moves_una_by_and_by(
             f.detect(90_000);
         }
         assert!(f.state().lost_bytes > 2000 * MSS);
+        f.state_mut().repair_room_bytes = u32::MAX; // as after a timeout
         for _ in 0..repaired {
             let (seq, _) = f.next_repair().expect("it is lost");
             f.repaired(seq, 100_000);

@@ -1,0 +1,69 @@
+//! Proportional rate reduction (RFC 9937): what is delivered clocks what recovery retransmits.
+
+use super::{MSS, ack, flow};
+use windlass_core::{Algorithm, Flow, abi};
+
+/// Segments of a window of 60 that are retransmitted by the time of the ACK which reports the `reported`th to have arrived. Of each three
+/// the first two are lost, by a policer or a small buffer, and the window has room for all of them.
+fn resent(f: &mut Flow, reported: u32) -> Vec<u32> {
+    f.state_mut().decision.cwnd_bytes = 60 * MSS;
+    (1..=60).for_each(|i| f.send(i * MSS, i));
+    let mut resent = vec![0];
+    for arrived in 1..=reported {
+        let end = 3 * arrived * MSS;
+        let now_us = 40_000 + 1000 * arrived;
+        let blocks: Vec<_> =
+            (0..arrived.min(3)).map(|i| (end - (3 * i + 1) * MSS, end - 3 * i * MSS)).collect();
+        f.ack(&ack(0, now_us, &blocks));
+        f.detect(now_us);
+        let mut segs = 0;
+        while let Some((seq, _)) = f.next_repair() {
+            f.repaired(seq, now_us);
+            segs += 1;
+        }
+        resent.push(resent.last().unwrap() + segs);
+    }
+    resent
+}
+
+/// Two of three are lost, and for each that arrives one is retransmitted, not two: the path has no room for more.
+#[test]
+fn prr_retransmits_no_more_than_is_delivered() {
+    let resent = resent(&mut flow(0), 20);
+    assert!(resent[20] >= 15, "{resent:?}");
+    for (arrived, segs) in resent.iter().enumerate() {
+        // the first loss is retransmitted in any case
+        assert!(*segs as usize <= arrived + 1, "{resent:?}");
+    }
+}
+
+/// With each ACK that moves una and reports no further loss there is room for one segment more, as in slow start.
+#[test]
+fn prr_goes_faster_where_nothing_more_is_lost() {
+    let mut f = flow(0);
+    resent(&mut f, 20);
+    let now_us = 100_000;
+    f.detect(now_us);
+    let before = f.state().repair_room_bytes;
+    f.ack(&ack(MSS, now_us, &[]));
+    assert_eq!(f.state().repair_room_bytes - before, 2 * MSS);
+}
+
+/// BBR's own window says what recovery may send; and without SACK it is not known what is delivered.
+#[test]
+fn prr_leaves_out_bbr_and_flows_without_sack() {
+    let mut f = flow(0);
+    f.state_mut().algorithm = Algorithm::by_name("bbr").unwrap().id() as u8;
+    let resent = resent(&mut f, 20);
+    assert!(resent[20] > 30, "{resent:?}");
+
+    let mut f = flow(0);
+    f.state_mut().flags &= !abi::WL_FLOW_SACK;
+    f.state_mut().decision.cwnd_bytes = 60 * MSS;
+    (1..=20).for_each(|i| f.send(i * MSS, i));
+    (0..4).for_each(|i| {
+        f.ack(&ack(0, 40_000 + i, &[]));
+    });
+    assert_ne!(f.state().flags & abi::WL_FLOW_RECOVERY, 0);
+    assert_eq!(f.state().repair_room_bytes, u32::MAX);
+}
