@@ -12,11 +12,13 @@
 #ifndef WL_FLOW_RTT_H
 #define WL_FLOW_RTT_H
 
+#include "../math/sat.h"
 #include "flow.h"
 
 #define WL_RTO_MIN_US 200000u /* as Linux senders have it */
 #define WL_RTO_MAX_US 60000000u
 #define WL_RTO_INITIAL_US 1000000u
+#define WL_EMPTY_SEGMENT_BYTES 64u /* on the wire, hardly less */
 
 /*
  * The handshake is a flow's first round trip (RFC 6298, section 2.2). Timers go by it until there is one of data, and BBR,
@@ -66,10 +68,12 @@ WL_INLINE wl_u32 wl_timer_rtt_us(const struct wl_flow *f)
 	return f->srtt_us ? f->srtt_us : wl_handshake_known_us(f);
 }
 
-/* Least round trip that the path is known to have; 0: none is known. */
+/* Least round trip that the path is known to have, of data or of the handshake; 0: none is known. */
 WL_INLINE wl_u32 wl_least_rtt_us(const struct wl_flow *f)
 {
-	return f->min_rtt_us ? f->min_rtt_us : f->handshake_rtt_us;
+	if (!f->min_rtt_us || !f->handshake_rtt_us)
+		return f->min_rtt_us | f->handshake_rtt_us;
+	return wl_min(f->min_rtt_us, f->handshake_rtt_us);
 }
 
 /* Takes one sample of data; 0 is no sample. */
@@ -100,12 +104,24 @@ WL_INLINE int wl_is_full_untimed(const struct wl_flow *f)
 	return !f->srtt_us || ((f->flags & WL_FLOW_FULL_SENT) && !(f->flags2 & WL_FLOW2_FULL_TIMED));
 }
 
+/*
+ * How much longer than what was timed a full segment may take, WL_RTO_MIN_US at most: were all of the shortest round trip the time that
+ * links take to send a segment without data, some 64 bytes with its headers, it would be as much longer as it is larger.
+ */
+WL_INLINE wl_u32 wl_full_extra_us(const struct wl_flow *f)
+{
+	wl_u64 extra_us = (wl_u64)wl_least_rtt_us(f) * f->mss_bytes / WL_EMPTY_SEGMENT_BYTES;
+
+	return extra_us < WL_RTO_MIN_US ? extra_us : WL_RTO_MIN_US;
+}
+
 /* The next sample is of a record of `bytes`. The first of a full segment is the first of its kind (RFC 6298, section 2.2). */
 WL_INLINE void wl_rtt_of_bytes(struct wl_flow *f, wl_u32 rtt_us, wl_u32 bytes)
 {
 	if ((f->flags2 & WL_FLOW2_FULL_TIMED) || bytes < f->mss_bytes)
 		return;
 	f->flags2 |= WL_FLOW2_FULL_TIMED;
+	f->start_base_rtt_us = rtt_us; /* longer than that of the head before it by no queue (start.h) */
 	if (rtt_us > f->srtt_us)
 		f->srtt_us = 0;
 }

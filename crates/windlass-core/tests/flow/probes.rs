@@ -165,6 +165,20 @@ fn a_short_head_does_not_show_how_long_full_segments_take() {
     }
 }
 
+/// ... and no longer than as much longer than the handshake took as it is larger: 1.4 ms, so 32 ms at most. That the rest of a first
+/// flight was lost shows long before the timeout.
+#[test]
+fn a_flight_lost_behind_a_short_head_is_probed_before_the_timeout() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.rtt_begin(1_400);
+    f.send(240, 0);
+    f.send(240 + 10 * MSS, 0);
+    f.ack(&ack(240, 12_000, &[]));
+    let wait_us = super::probe_after(&mut f, 12_000) - 12_000;
+    assert!((24_000 + 31_000..24_000 + 33_000).contains(&wait_us), "{wait_us}");
+}
+
 /// ... but a flow that sends only short ones knows its round trip by them.
 #[test]
 fn a_flow_of_short_segments_is_probed_by_their_round_trip() {
@@ -174,4 +188,22 @@ fn a_flow_of_short_segments_is_probed_by_their_round_trip() {
     (1..=30).for_each(|i| f.send(i * 100, i));
     f.ack(&ack(100, 20_000, &[]));
     assert!(super::probe_after(&mut f, 20_000) < 20_000 + 2 * 20_000 + 1000);
+}
+
+/// The handshake shows how short the round trip can be, where a queue has stood ever since: an answer within that, and not within less, is
+/// to the copy. 20 ms, and 80 with the queue, which is gone when the copy is sent.
+#[test]
+fn an_answer_no_sooner_than_the_handshakes_is_to_the_copy() {
+    for (answer_us, moves_rack) in [(15_000, false), (25_000, true)] {
+        let mut f = flow(0);
+        f.rtt_begin(20_000);
+        f.state_mut().decision.cwnd_bytes = 20 * MSS;
+        (1..=10).for_each(|i| f.send(i * MSS, i));
+        f.ack(&ack(MSS, 80_000, &[]));
+        f.ack(&ack(MSS, 80_100, &[(2 * MSS, 6 * MSS)]));
+        assert_eq!(f.next_repair(), Some((MSS, MSS)));
+        f.repaired(MSS, 100_000);
+        f.ack(&ack(6 * MSS, 100_000 + answer_us, &[]));
+        assert_eq!(f.state().rack_sent_at_us == 100_000, moves_rack, "{answer_us}");
+    }
 }
