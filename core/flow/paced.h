@@ -10,7 +10,7 @@
  * nothing: Linux never paces it.
  *
  *     window-driven   bursts of 4 segments (three of them), or one of 6: within 300 us of each other; or too few pauses
- *     pacing          20 pauses with room for 4 segments, and no such evidence, after 80 segments; a quarter of
+ *     pacing          20 pauses with room for 4 segments beyond what is granted within near_rtt, of which it does not know yet, and no such evidence, after 80 segments; a quarter of
  *                     them not ended by an ACK; RTT of 10 ms at least; and a round
  *                     trip in which half as much again was sent as in the one before, or a queue of a quarter of the minimum RTT
  *     neither         pauses, and no growth: what comes next is judged likewise. Meanwhile the flow is controlled, and not paced
@@ -91,11 +91,20 @@ WL_INLINE int wl_paced_answers_ack(const struct wl_flow *f, wl_u32 now_us)
 	return f->near_rtt_us < WL_PACED_NEAR_US && answers_us <= WL_PACED_SAME_BURST_US + f->near_rtt_us;
 }
 
+/* How much of the room the sender cannot know of yet, or has used already: what is granted in its part of the round trip (near.h). */
+WL_INLINE wl_u32 wl_paced_near_bytes(const struct wl_flow *f)
+{
+	wl_u64 bytes = f->srtt_us ? (wl_u64)(f->nxt - f->una) * wl_near_lead_us(f) / f->srtt_us : 0;
+
+	return bytes < WL_CWND_MAX_BYTES ? bytes : WL_CWND_MAX_BYTES;
+}
+
 /* Is a pause of the sender before new data, with something in flight and room for more, one that pacing may make? */
 WL_INLINE int wl_paced_is_pause(const struct wl_flow *f, wl_u32 pause_us)
 {
-	return pause_us >= f->srtt_us / 64 && f->una != f->nxt &&
-	       !wl_before(f->edge, f->nxt + WL_PACED_BURST_SEGS * f->mss_bytes);
+	wl_u32 room = WL_PACED_BURST_SEGS * f->mss_bytes + wl_paced_near_bytes(f);
+
+	return pause_us >= f->srtt_us / 64 && f->una != f->nxt && !wl_before(f->edge, f->nxt + room);
 }
 
 /*

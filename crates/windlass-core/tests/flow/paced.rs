@@ -72,6 +72,33 @@ fn pauses_that_acks_end_are_none() {
     assert_ne!(f.state().flags & abi::WL_FLOW_PACED_JUDGED, 0, "window-driven");
 }
 
+/// Data of a server far from the box answer ACKs of a while ago, and what was granted since is room that it does not know of: 60 ms of
+/// the 100 ms that its round trip takes.
+#[test]
+fn room_that_a_far_server_does_not_know_of_yet_makes_no_pauses() {
+    for (room_segs, are_pauses) in [(16, false), (40, true)] {
+        let mut most = 0;
+        let mut f = flow(0);
+        f.state_mut().flags &= !abi::WL_FLOW_PACED_JUDGED;
+        f.state_mut().near_rtt_us = 60_000;
+        f.state_mut().srtt_us = 40_000;
+        for i in 1..=85 {
+            let now_us = if i <= 10 { 0 } else { 100_000 + i * 5_000 };
+            if i > 10 {
+                f.ack(&ack((i - 8) * MSS, now_us - 2_500, &[]));
+                f.state_mut().srtt_us = 40_000;
+            }
+            f.state_mut().edge = (i + room_segs) * MSS;
+            assert!(!f.paced_on_data(i * MSS, now_us), "{i}");
+            f.state_mut().sent_at_us = now_us;
+            f.send(i * MSS, now_us);
+            most = most.max(f.state().pauses);
+        }
+        assert_eq!(most > 60, are_pauses, "{room_segs}: {most}");
+        assert_eq!(most == 0, !are_pauses, "{room_segs}: {most}");
+    }
+}
+
 /// One that is left alone, and then sends whole windows at once, is window-driven after all.
 #[test]
 fn bursts_of_a_sender_that_is_left_alone_end_that() {
