@@ -13,10 +13,13 @@
  *                     ACKs have come close to each other for half a round trip, and their round trips are longer by a 16th
  *                     or: the first eight round trips of a round are all longer by an eighth, by 4 to 16 ms
  *                     or: something is lost, and the last round trip was longer by as much; without that it is lost by chance
- *     stands        all of eight round trips of what was sent with the window held are longer by a 16th, by 1 to 8 ms, and they differ by
- *                   no more than half of the least one, nor from those of the round before: what varies so with the same window is jitter.
- *                   Segments that jitter has let arrive together are late together, so one round proves little (RFC 9406, section 4.2
- *                   waits for five)
+ *     stands        all round trips of a round, eight at least, of what was sent with the window held are longer by a 16th, by 1 to
+ *                   8 ms, and they differ by no more than half of the least that the path has, or than the least is longer by: what
+ *                   varies so with the same window is jitter. A whole round, for a window that arrives as one burst queues behind
+ *                   itself, but for its head. Segments that jitter has let arrive together are late together, so one round proves
+ *                   little (RFC 9406, section 4.2 waits for five)
+ *     longer        than the least one, of full segments: the first of these to be timed may have been longer, as a slow link takes its
+ *                   time for them
  *
  * HELD, which STOOD is, too, and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
  *
@@ -105,23 +108,28 @@ WL_INLINE int wl_start_is_held(const struct wl_flow *f)
 	return f->start == WL_START_HELD || f->start == WL_START_STOOD;
 }
 
-/* HELD or STOOD: of what was sent since, are eight round trips known? Then it is STOOD or FULL, or GROWING again. */
+/* HELD or STOOD: was one round trip of what was sent since short? Then it is GROWING again; after a round of long ones STOOD, or FULL. */
 WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 {
-	int varies, stands;
+	wl_u32 spread_us;
+	int has_round, varies, stands;
 
-	/* the newest that is delivered was sent before */
+	/* the newest that is delivered was sent before the window was held */
 	if (wl_before(f->fack, f->start_held_seq))
 		return;
+	if (!f->start_samples)
+		f->start_judged_seq = f->nxt;
 	f->start_judged_rtt_us = wl_max(f->start_judged_rtt_us, s->rtt_us);
-	if (!wl_start_sample(f, s))
-		return;
-	varies = f->start_judged_rtt_us - f->start_rtt_us > f->min_rtt_us / 2;
+	has_round = wl_start_sample(f, s) && !wl_before(f->fack, f->start_judged_seq);
+	spread_us = f->start_judged_rtt_us - f->start_rtt_us;
+	varies = spread_us > wl_max(f->min_rtt_us / 2, wl_sat_sub(f->start_rtt_us, wl_start_base_us(f)));
 	stands = !varies && f->start_rtt_us > wl_start_base_us(f) + wl_start_stands_us(f);
+	if (stands && !has_round)
+		return;
 	if (stands && f->start == WL_START_HELD) {
 		f->start = WL_START_STOOD;
-		f->start_held_seq = f->nxt;
 		f->start_samples = 0;
+		f->start_rtt_us = ~0u;
 		return;
 	}
 	f->start = stands ? WL_START_FULL : WL_START_GROWING;

@@ -143,6 +143,62 @@ fn the_start_goes_on_where_only_the_round_trips_of_one_round_are_alike() {
     assert!(held > 8 && start.cwnd_segs > 80, "{held} {}", start.cwnd_segs);
 }
 
+/// A window that arrives as one burst queues behind itself, but for its head: the pipe is empty when that comes. Of twenty ACKs a round
+/// the first few are of round trips without a queue, and a dozen in a row of longer ones.
+#[test]
+fn the_start_goes_on_where_the_head_of_each_round_finds_no_queue() {
+    let queue_ms = [0, 4, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 4, 2, 0];
+    for phase in 0..queue_ms.len() {
+        let mut start = Start::new(1000);
+        let mut held = 0;
+        for i in 0..2000 {
+            let is_burst = (40..60).contains(&start.cwnd_segs);
+            let late_us = if is_burst { 1000 * queue_ms[(i + phase) % queue_ms.len()] } else { 0 };
+            let events = start.next(late_us).events;
+            held += u32::from(events & abi::WL_EV_START_HELD != 0);
+            if start.cwnd_segs >= 60 {
+                break;
+            }
+            assert_eq!(events & abi::WL_EV_START_FULL, 0, "{phase} {i}: {held} {}", start.cwnd_segs);
+        }
+        assert!(start.cwnd_segs >= 60, "{phase}: {held} {}", start.cwnd_segs);
+    }
+}
+
+/// 480 kbit/s and a second: a full segment takes 25 ms on the link, a response's head 5. That is no queue.
+#[test]
+fn the_start_goes_on_where_a_slow_link_takes_its_time_for_full_segments() {
+    let mut f = growing();
+    f.rtt_begin(951_000);
+    f.send(240, 0);
+    f.ack(&ack(240, 955_000, &[]));
+    let mut sent = 240;
+    let mut at_us = 955_000;
+    for _ in 0..6 {
+        for i in 0..30u32 {
+            f.send(sent + (i + 1) * MSS, at_us + i * 26_000);
+        }
+        for i in 0..30u32 {
+            let s = f.ack(&ack(sent + (i + 1) * MSS, at_us + i * 26_000 + 975_000, &[]));
+            assert_eq!(s.events & (abi::WL_EV_START_HELD | abi::WL_EV_START_FULL), 0);
+        }
+        sent += 30 * MSS;
+        at_us += 30 * 26_000 + 975_000;
+    }
+}
+
+/// A queue that packet conservation lets shrink, and the next round fill again, is a queue: it is fourteen times the path's own delay.
+#[test]
+fn the_start_ends_where_a_long_queue_varies_by_less_than_the_least_of_it() {
+    let mut start = Start::new(12);
+    let mut events = 0;
+    for i in 0..2000 {
+        let late_us = if start.cwnd_segs >= 40 { 560_000 + 30_000 * (i % 8) } else { 0 };
+        events |= start.next(late_us).events;
+    }
+    assert_ne!(events & abi::WL_EV_START_FULL, 0);
+}
+
 /// Round trips that were as long while no queue stood are no sign of one later: the window is not held again and again.
 #[test]
 fn the_start_is_not_held_for_round_trips_as_long_as_those_without_a_queue() {
