@@ -267,13 +267,20 @@ fn seconds_of_a_far_server(near_ms: u32, link: &str, size: &str, windlass: &str)
 }
 
 /// Of a window of a server that is far from the box, a part is on its way between the two and never in flight beyond the box. It is in use
-/// all the same, and grows: a queue of half a BDP ends slow start early, and it took three times as long as without the box.
+/// all the same, and grows: a queue of half a BDP ends slow start early, and it took three times as long as without the box. By the median
+/// of some rates: at a single one it hangs on a few drops.
 #[test]
 fn the_cwnd_of_a_far_server_grows_after_slow_start() {
-    const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"0.5 BDP\"";
-    let seconds = |windlass: &str| seconds_of_a_far_server(30, LINK, "20 MB", windlass);
-    let (alone, boxed) = (seconds(""), seconds(&WINDLASS.replace("bbr", "cubic")));
-    assert!(boxed < 1.15 * alone, "{boxed} {alone}");
+    let mut ratios: Vec<f64> = [17.0, 18.5, 20.0, 21.5, 23.0, 25.0, 27.0]
+        .iter()
+        .map(|rate_mbps| {
+            let link = format!("rate = \"{rate_mbps} Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"0.5 BDP\"");
+            let seconds = |windlass: &str| seconds_of_a_far_server(30, &link, "20 MB", windlass);
+            seconds(&WINDLASS.replace("bbr", "cubic")) / seconds("")
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    assert!(ratios[ratios.len() / 2] < 1.15, "{ratios:?}");
 }
 
 /// Behind the box the path is so short that nothing is in flight there when ACKs pass: that the server is far is known from its handshake.
