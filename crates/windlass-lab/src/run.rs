@@ -36,7 +36,8 @@ pub struct RunOptions<'a> {
     pub windlass: PathBuf,
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
-    /// Record in intervals of that length what arrived of each flow, and the queues of emulated links. All flows are then played as those of several responses are, for curl does not report when what arrived.
+    /// Record in intervals of that length what arrived of each flow, and the queues of emulated links. All flows are then played as
+    /// those of several responses are, for curl does not report when what arrived.
     pub interval_ns: Option<NonZeroU64>,
     /// Have Windlass report its flows so often.
     pub sample_ms: Option<u64>,
@@ -167,7 +168,8 @@ fn connections_at_once(flow: &Flow) -> usize {
     flow.trains.iter().map(of_train).max().unwrap_or(1)
 }
 
-/// Of flows some of which were over before others; what was seen of links after the last of them is left out.
+/// Of flows some of which were over before others. What was seen of links after the last of them is left out; the last interval has not
+/// ended then, and at its end nothing queues any more.
 fn intervals(
     every_ns: NonZeroU64,
     mut flow_bytes: Vec<Vec<u64>>,
@@ -175,7 +177,7 @@ fn intervals(
 ) -> Intervals {
     let most = flow_bytes.iter().map(Vec::len).max().unwrap_or(0);
     flow_bytes.iter_mut().for_each(|bytes| bytes.resize(most, 0));
-    link_packets.iter_mut().for_each(|packets| packets.truncate(most));
+    link_packets.iter_mut().for_each(|packets| packets.resize(most, 0));
     Intervals { every_s: every_ns.get() as f64 / 1e9, flow_bytes, link_packets }
 }
 
