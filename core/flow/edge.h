@@ -143,6 +143,7 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 		wl_rate_mark_app_limited(f);
 	} else if (f->edge_used_until != f->base && passed_us < wl_near_lead_us(f) && wl_is_granted_in_full(f)) {
 		f->flags |= WL_FLOW_CWND_LIMITED;
+		f->cwnd_limited_edge = f->edge;
 	}
 	f->edge_used_until = f->edge;
 	f->edge_checked_at_us = now_us;

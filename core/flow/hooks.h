@@ -45,7 +45,8 @@ WL_INLINE void wl_call_hooks(struct wl_flow *f, wl_u32 calls, const struct wl_sa
 	if (calls & WL_CALL_ACK) {
 		wl_alg_on_ack(f->algorithm, &f->alg, s, &f->decision);
 		if (s->events & WL_EV_ROUND_START) {
-			f->was_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
+			f->was_cwnd_limited = (f->flags & WL_FLOW_CWND_LIMITED) ||
+					      (f->was_cwnd_limited && wl_before(f->una, f->cwnd_limited_edge));
 			f->flags &= ~WL_FLOW_CWND_LIMITED;
 		}
 	}

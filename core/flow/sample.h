@@ -26,7 +26,8 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u6
 			    ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision)) || wl_recovery_goes_on(f);
 	/*
 	 * Acknowledged is what was sent in the round before: what its ACKs let out may come by only when all of them have, as late as
-	 * the sender is far. Linux keeps that for a window of data, too (cwnd_usage_seq).
+	 * the sender is far. Of a far server one window takes several rounds behind the box, and is full in some of them only: so it counts
+	 * until what was granted then is acknowledged. Linux keeps that for a window of data, too (cwnd_usage_seq).
 	 */
 	s->is_cwnd_limited = (f->flags & WL_FLOW_CWND_LIMITED) || f->was_cwnd_limited;
 	if (f->flags & WL_FLOW_MARKED)
