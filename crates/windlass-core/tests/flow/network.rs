@@ -155,7 +155,7 @@ proptest! {
             if f.state().una == base.wrapping_add(total) { break; }
             now += 200;
             // the sender has heard nothing either: else the flow is handed back to it after five timeouts in a row
-            f.state_mut().flags |= abi::WL_FLOW_SENDER_WAITS as u32;
+            f.state_mut().flags |= abi::WL_FLOW_SENDER_WAITS;
             let mut transmit = |start: u32, end: u32, r: u64, wire: &mut BTreeMap<_, _>| {
                 order += 1;
                 if r % 100 >= loss {
