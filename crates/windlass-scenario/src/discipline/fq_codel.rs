@@ -249,7 +249,9 @@ mod tests {
             come(&mut queue, 0);
             for at_ms in 0..300 {
                 come(&mut queue, at_ms);
-                (0..flows).for_each(|_| drop(queue.dequeue(at_ms * MS, &mut dropped)));
+                for _ in 0..flows {
+                    queue.dequeue(at_ms * MS, &mut dropped);
+                }
             }
             dropped.len()
         };
