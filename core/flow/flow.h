@@ -358,7 +358,7 @@ struct wl_flow {
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */
 	wl_u32 start_base_rtt_us; /* start.h: at most, what a full segment takes where no queue stands */
 	wl_u8 was_cwnd_limited; /* the window was full at some time in the round before, or una has not reached cwnd_limited_edge */
-	wl_u32 cwnd_limited_edge; /* edge when the window of a far server was full last (edge.h); valid with was_cwnd_limited */
+	wl_u32 cwnd_limited_edge; /* edge when the window of a far server was full last (edge.h), or una */
 	wl_u32 repair_room_bytes; /* in recovery: what may be retransmitted, or WL_REPAIRS_UNBOUNDED (recovery.h) */
 	wl_u32 start_judged_seq; /* in WL_START_HELD and WL_START_STOOD, with start_samples: nxt when the round in hand began */
 } __attribute__((aligned(64)));

@@ -48,6 +48,8 @@ WL_INLINE void wl_call_hooks(struct wl_flow *f, wl_u32 calls, const struct wl_sa
 			f->was_cwnd_limited = (f->flags & WL_FLOW_CWND_LIMITED) ||
 					      (f->was_cwnd_limited && wl_before(f->una, f->cwnd_limited_edge));
 			f->flags &= ~WL_FLOW_CWND_LIMITED;
+			/* not further behind than sequence numbers can say */
+			f->cwnd_limited_edge = wl_seq_max(f->cwnd_limited_edge, f->una);
 		}
 	}
 }

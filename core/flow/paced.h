@@ -10,8 +10,8 @@
  * nothing: Linux never paces it.
  *
  *     window-driven   bursts of 4 segments (three of them), or one of 6: within 300 us of each other; or too few pauses
- *     pacing          20 pauses with room for 4 segments beyond what is granted within near_rtt, of which it does not know yet, and no such evidence, after 80 segments; a quarter of
- *                     them not ended by an ACK; RTT of 10 ms at least; and a round
+ *     pacing          20 pauses with room for 4 segments beyond what is granted within near_rtt, of which it does not know yet, and no
+ *                     such evidence, after 80 segments; a quarter of them not ended by an ACK; RTT of 10 ms at least; and a round
  *                     trip in which half as much again was sent as in the one before, or a queue of a quarter of the minimum RTT
  *     neither         pauses, and no growth: what comes next is judged likewise. Meanwhile the flow is controlled, and not paced
  *

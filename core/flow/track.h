@@ -51,6 +51,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->acked = base;
 	f->shown_una = base;
 	f->near_shown_edge = base + WL_SYN_WINDOW_BYTES;
+	f->cwnd_limited_edge = base;
 	f->nxt = base;
 	f->fack = base;
 	f->judged = base;

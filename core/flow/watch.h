@@ -137,6 +137,7 @@ WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 	f->near_shown_edge = f->edge;
 	f->burst_from = f->nxt;
 	f->was_cwnd_limited = 0;
+	f->cwnd_limited_edge = f->una;
 	f->own_flight_segs = 0;
 	f->own_flight_before_segs = 0;
 	f->own_window_rounds = 0;

@@ -11,7 +11,7 @@ use std::{
 /// No look is due.
 const NEVER_NS: u64 = u64::MAX;
 
-/// What was seen, shared by the emulator's thread and whoever wants it.
+/// What was seen, shared by the emulator's thread and those that draw it.
 #[derive(Debug)]
 pub struct QueueLooks {
     /// When the next look is due.

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(window.rtt_ns(), 0);
         window.measure_window(1 + offered, 1, 1_000 * MS + 400_000);
         assert_eq!(window.rtt_ns(), 400_000);
-        // longer ones by windows count for nothing
+        // longer ones by windows do not count
         window.measure_window(1 + 2 * offered, 1, 1_001 * MS);
         assert_eq!(window.rtt_ns(), 400_000);
     }
