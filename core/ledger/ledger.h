@@ -305,14 +305,18 @@ WL_INLINE void wl_ledger_rtt(struct wl_ledger *l, wl_u32 rtt_us)
 	l->rtt_samples++;
 }
 
-/* What was delivered since the note before. The flow's own count wraps after 4 GiB, of which no more pass between two notes. */
+/*
+ * What was delivered since the note before. The flow's own count wraps after 4 GiB, of which no more than half pass between two notes.
+ * It falls where a receiver takes back what it has reported (loss.h), or duplicates have counted too much (newreno.h): what is counted
+ * again then has been noted.
+ */
 WL_INLINE void wl_ledger_delivered(struct wl_ledger *l, const struct wl_flow *f)
 {
 	wl_u32 bytes = f->delivered_bytes - l->delivered_seen;
 	wl_u32 mss_bytes = f->mss_bytes ? f->mss_bytes : 1;
 	wl_u32 limit = l->limit;
 
-	if (!bytes)
+	if (!wl_after(f->delivered_bytes, l->delivered_seen))
 		return;
 	WL_MASK(limit, WL_LIMITS - 1);
 	l->delivered_seen = f->delivered_bytes;

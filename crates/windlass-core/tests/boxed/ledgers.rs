@@ -130,6 +130,29 @@ fn losses_repairs_and_recoveries_are_recorded() {
     assert_eq!(u32::from(record.end), abi::WL_END_RESET, "no FIN was seen");
 }
 
+/// A receiver short of memory takes back what it has reported to have arrived (RFC 2018, section 8): the flow's count of what was
+/// delivered falls, and the record's must not become 4 GiB larger.
+#[test]
+fn what_a_receiver_reneges_on_is_recorded_once() {
+    let mut b = Bench::with_ledger();
+    let at = b.fill(0);
+    b.wait_ms(20);
+    b.receiver(BASE, 500, &[(BASE + MSS, BASE + at)]);
+    b.wait_ms(20);
+    b.tick();
+    b.wait_ms(20);
+    b.receiver(BASE + MSS, 500, &[]);
+    let reported_bytes = b.flow.state().delivered_bytes;
+    for _ in 0..200 {
+        b.wait_ms(10);
+        b.tick();
+    }
+    b.receiver(BASE + 2 * MSS, 500, &[]);
+    assert!(b.flow.state().delivered_bytes < reported_bytes);
+    b.receiver(BASE + at, 500, &[]);
+    assert_eq!(b.record(abi::WL_C_FLOWS_CLOSED).delivered_bytes, u64::from(at));
+}
+
 /// The timeout at which the box stands aside, and what it found lost, are recorded and counted like any other (`core/flow/hardship.h`).
 #[test]
 fn hardship_ends_control_with_a_timeout_that_is_counted() {
