@@ -150,7 +150,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		wl_ack_undo(f, a, s);
 	wl_recovery_exit_check(f, s);
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
-	s->lost_bytes += wl_newreno_ack(f, a, s->acked_bytes);
+	s->lost_bytes += wl_newreno_ack(f, a, s);
 	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
 		wl_recovery_enter(f, s);
 	wl_prr_on_ack(f, s);

@@ -142,7 +142,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .ack = end,
 			    .una_seg = end,
 			    .hole_bytes = end - f->una };
-	wl_u32 steps;
+	wl_u32 steps, credit_bytes;
 	int is_part;
 
 	d->proof = wl_proof_of_copies(f, d, end);
@@ -165,11 +165,13 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	/* what was sent once may have waited for the rest, and times nothing (Karn) */
 	if (d->has_resent)
 		d->rtt_us = 0;
-	/* and without SACK it has waited for the retransmission: no rate, either, as the path delivered it long before */
-	if (d->has_resent && !(f->flags & WL_FLOW_SACK))
-		d->has_rate = 0;
 	wl_track_hole_acked(f, c.hole_bytes);
-	d->newly_bytes += end - f->una;
+	credit_bytes = wl_min(f->dup_delivered_bytes, wl_sat_sub(end - f->una, f->mss_bytes));
+	f->dup_delivered_bytes -= credit_bytes;
+	d->newly_bytes += end - f->una - credit_bytes;
+	/* without SACK it has waited for the retransmission: the path delivered it long before, unless duplicates have told */
+	d->is_late = d->has_resent && !(f->flags & WL_FLOW_SACK) &&
+		     wl_sat_sub(end - f->una, f->mss_bytes) - credit_bytes > (end - f->una) / 8;
 	f->una = end;
 	f->una_seg = c.una_seg;
 	f->fack = wl_seq_max(f->fack, end);

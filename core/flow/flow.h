@@ -328,7 +328,7 @@ struct wl_flow {
 	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: that of what passed at timed_at_us, whose echo is waited for */
 	wl_u32 resent_tsval; /* with WL_FLOW2_RESENT_TS: of the first retransmission of una */
 	/* the start (start.h) */
-	wl_u32 start_round_at_us; /* the round in hand began */
+	wl_u32 start_round_at_us; /* growing: the round in hand began; held: the train of ACKs */
 	wl_u32 start_train_at_us; /* newest ACK of its train */
 	wl_u32 start_rtt_us; /* least of start_samples */
 	wl_u32 start_judged_rtt_us; /* what is compared with the least: growing, the newest; held, the longest since */
@@ -360,6 +360,8 @@ struct wl_flow {
 	wl_u8 was_cwnd_limited; /* the window was full at some time in the round before, or una has not reached cwnd_limited_edge */
 	wl_u32 cwnd_limited_edge; /* edge when the window of a far server was full last (edge.h), or una */
 	wl_u32 repair_room_bytes; /* in recovery: what may be retransmitted, or WL_REPAIRS_UNBOUNDED (recovery.h) */
+	wl_u32 dup_delivered_bytes; /* of flows without SACK: what duplicate ACKs have counted as delivered, beyond una (newreno.h) */
+	wl_u32 start_limit_bytes; /* WL_START_GROWING: the window is held again with so much in flight; 0: none */
 	wl_u32 start_judged_seq; /* in WL_START_HELD and WL_START_STOOD, with start_samples: nxt when the round in hand began */
 } __attribute__((aligned(64)));
 

@@ -6,8 +6,11 @@
  *     recovery   partial ACK -------> the next head is lost
  *                full ACK ----------> open (recovery.h)
  *
- * Deviations: the window is not inflated by duplicates: what the algorithm sees is delivered bytes. The duplicates that segments
- * behind a hole have drawn are taken off when they are acknowledged with it, as tcp_remove_reno_sacks() in Linux does.
+ * A duplicate says that a segment has been delivered, though not which. It counts as delivered at once, as in Linux
+ * (tcp_add_reno_sack()), so that rates and rounds go on in recovery, and is taken off when segments are acknowledged with the hole
+ * (tcp_remove_reno_sacks()), the hole itself excepted.
+ *
+ * Deviation: the window is not inflated by duplicates.
  */
 #ifndef WL_FLOW_NEWRENO_H
 #define WL_FLOW_NEWRENO_H
@@ -62,17 +65,30 @@ WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
 	return head && !(head->flags & WL_SEG_RESENT);
 }
 
+/* A duplicate has come: a segment was delivered, one of those in flight but for the head. */
+WL_INLINE void wl_dupack_delivers(struct wl_flow *f, struct wl_sample *s)
+{
+	if (f->nxt - f->una - f->dup_delivered_bytes < 2 * (wl_u32)f->mss_bytes)
+		return;
+	f->dup_delivered_bytes += f->mss_bytes;
+	f->delivered_bytes += f->mss_bytes;
+	f->delivered_at_us = s->now_us;
+	s->newly_delivered_bytes += f->mss_bytes;
+}
+
 /*
  * An ACK of a flow without SACK is on the scoreboard: counts duplicates, and marks the head lost when it is. Answers to probes of a
  * closed window repeat the acknowledgement, too. Returns the bytes newly lost.
  */
-WL_INLINE wl_u32 wl_newreno_ack(struct wl_flow *f, const struct wl_ack *a, wl_u32 acked_bytes)
+WL_INLINE wl_u32 wl_newreno_ack(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s)
 {
 	if ((f->flags & WL_FLOW_SACK) || f->una == f->nxt || wl_is_closed(f) || wl_is_acked_in_part(f))
 		return 0;
-	if (a->ack == f->una && !a->says_more && !acked_bytes)
+	if (a->ack == f->una && !a->says_more && !s->acked_bytes) {
 		f->dupacks += f->dupacks < 255;
-	return wl_newreno_loses_head(f, acked_bytes) ? wl_lose_first(f) : 0;
+		wl_dupack_delivers(f, s);
+	}
+	return wl_newreno_loses_head(f, s->acked_bytes) ? wl_lose_first(f) : 0;
 }
 
 #endif

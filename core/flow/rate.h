@@ -30,6 +30,7 @@ struct wl_delivery {
 	/* of what is cumulatively acknowledged (cumulative.h) */
 	wl_u8 has_resent; /* something of it was retransmitted */
 	wl_u8 proof; /* enum wl_proof */
+	wl_u8 is_late; /* much of it was delivered long before: it gives no rate, but ends rounds */
 };
 
 /* Was (a_us, a_seq) sent after (b_us, b_seq)? RFC 8985, section 5.1. */
@@ -106,7 +107,7 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 	s->rate_interval_us = d->send_elapsed_us > ack_elapsed_us ? d->send_elapsed_us : ack_elapsed_us;
 	s->rate_delivered_bytes = f->delivered_bytes - d->prior_delivered_bytes;
 	/* a copy that was never lost can be acknowledged too soon for the copy sent last */
-	if (s->rate_interval_us < f->min_rtt_us) {
+	if (s->rate_interval_us < f->min_rtt_us || d->is_late) {
 		s->rate_interval_us = 0;
 		s->rate_delivered_bytes = 0;
 	}
@@ -120,6 +121,14 @@ WL_INLINE int wl_is_lone_runt(const struct wl_flow *f, const struct wl_delivery 
 {
 	return d->has_rate && d->newly_bytes < f->mss_bytes &&
 	       f->delivered_bytes - d->prior_delivered_bytes == d->newly_bytes;
+}
+
+/* Duplicates count no more; what they have counted as delivered is counted when it is acknowledged (newreno.h). */
+WL_INLINE void wl_dupacks_forget(struct wl_flow *f)
+{
+	f->dupacks = 0;
+	f->delivered_bytes -= f->dup_delivered_bytes;
+	f->dup_delivered_bytes = 0;
 }
 
 /* The sender has less to send than it may: samples of what is sent from here on are a poor measure of the path. */

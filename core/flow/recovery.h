@@ -16,7 +16,7 @@
  *          += bytes delivered by an ACK, + MSS where it moves una and reports no further loss
  *          -= bytes retransmitted
  *
- * With SACK only, as nothing tells otherwise what is delivered; not after a timeout, when the window begins with a segment; and not
+ * Not after a timeout, when the window begins with a segment; and not
  * where the algorithm itself says what recovery may send (WL_NEEDS_NO_PRR). The head of the line does not wait (edge.h). Above the
  * window repairs wait until the pipe has drained to it, where PRR spreads them over the round: they are paced.
  */
@@ -41,7 +41,7 @@ WL_INLINE void wl_reduced(struct wl_flow *f)
 /* Does what is delivered clock what recovery retransmits? */
 WL_INLINE int wl_has_prr(const struct wl_flow *f)
 {
-	return (f->flags & WL_FLOW_SACK) && !(wl_alg_needs(f->algorithm) & WL_NEEDS_NO_PRR);
+	return !(wl_alg_needs(f->algorithm) & WL_NEEDS_NO_PRR);
 }
 
 /*
@@ -98,7 +98,7 @@ WL_INLINE void wl_recovery_exit_check(struct wl_flow *f, struct wl_sample *s)
 		if (wl_has_holes(f))
 			f->flags2 |= WL_FLOW2_HOLES_LEFT;
 	}
-	f->dupacks = 0;
+	wl_dupacks_forget(f);
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED);
 	s->events |= WL_EV_RECOVERY_EXIT;
 }

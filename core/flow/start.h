@@ -21,6 +21,13 @@
  *     longer        than the least one, of full segments: the first of these to be timed may have been longer, as a slow link takes its
  *                   time for them
  *
+ *     full at once  a round of what was sent with the window held has ended, and nothing of it came at the first try: no round trip is
+ *                   known, as without SACK in a recovery
+ *     held again    where ACKs have come close to each other, within an eighth of the round trip, for a whole one: the bottleneck has
+ *                   not rested, so the window is all that the path holds, though its queue does not stand. The next doubling would
+ *                   overflow a buffer as large before a round trip shows it, so the window is held once more when a quarter more is
+ *                   in flight (RFC 9406, section 4.2, slows down to a quarter there)
+ *
  * HELD, which STOOD is, too, and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
  *
  * Deviations from tcp_cubic.c: ACKs are close to each other within an eighth of the round trip where that is more than 2 ms, as those of
@@ -98,6 +105,8 @@ WL_INLINE int wl_start_seems_full(struct wl_flow *f, const struct wl_sample *s)
 	has_samples = wl_start_sample(f, s);
 	if (s->inflight_before_bytes < WL_START_LOW_SEGS * f->mss_bytes)
 		return 0;
+	if (f->start_limit_bytes && s->inflight_before_bytes >= f->start_limit_bytes)
+		return 1;
 	if (wl_start_is_train(f, s))
 		return 1;
 	return has_samples && f->start_rtt_us > wl_start_base_us(f) + wl_start_rise_us(f);
@@ -108,12 +117,24 @@ WL_INLINE int wl_start_is_held(const struct wl_flow *f)
 	return f->start == WL_START_HELD || f->start == WL_START_STOOD;
 }
 
+/* What is in flight when the window is held again: a quarter more, where the bottleneck has not rested; 0: as in every second time, none. */
+WL_INLINE wl_u32 wl_start_limit_bytes(const struct wl_flow *f, const struct wl_sample *s)
+{
+	if (f->start_limit_bytes || s->now_us - f->start_round_at_us < wl_start_base_us(f))
+		return 0;
+	return s->inflight_before_bytes + s->inflight_before_bytes / 4;
+}
+
 /* HELD or STOOD: was one round trip of what was sent since short? Then it is GROWING again; after a round of long ones STOOD, or FULL. */
 WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 {
 	wl_u32 spread_us;
 	int has_round, varies, stands;
 
+	/* here a train's beginning: an ACK that is far from the one before begins another */
+	if (s->now_us - f->start_train_at_us > f->min_rtt_us / 8)
+		f->start_round_at_us = s->now_us;
+	f->start_train_at_us = s->now_us;
 	/* the newest that is delivered was sent before the window was held */
 	if (wl_before(f->fack, f->start_held_seq))
 		return;
@@ -133,10 +154,17 @@ WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 		return;
 	}
 	f->start = stands ? WL_START_FULL : WL_START_GROWING;
+	f->start_limit_bytes = wl_start_limit_bytes(f, s);
 	if (varies)
 		f->start_base_rtt_us = wl_max(f->start_base_rtt_us, f->start_rtt_us);
 	/* the rest of this round was sent behind the others of it, and shows less */
 	f->start_rtt_us = 0;
+}
+
+/* HELD or STOOD: has a round of what was sent since ended, and nothing of it has come at the first try? Then no round trip is known. */
+WL_INLINE int wl_start_is_all_lost(const struct wl_flow *f, const struct wl_sample *s)
+{
+	return (s->events & WL_EV_ROUND_START) && !wl_before(f->fack, f->start_held_seq) && !f->start_judged_rtt_us;
 }
 
 /* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? A share of a group's window is none to judge. */
@@ -146,20 +174,22 @@ WL_INLINE int wl_start_is_over(const struct wl_flow *f)
 	       f->state != WL_FLOW_ACTIVE || f->decision.ssthresh_bytes != WL_CWND_MAX_BYTES;
 }
 
-WL_INLINE void wl_start_hold(struct wl_flow *f)
+WL_INLINE void wl_start_hold(struct wl_flow *f, const struct wl_sample *s)
 {
 	f->start = WL_START_HELD;
 	f->start_held_seq = f->nxt;
+	f->start_round_at_us = s->now_us;
+	f->start_train_at_us = s->now_us;
 	f->start_judged_rtt_us = 0;
 	f->start_samples = 0;
 	f->start_rtt_us = ~0u;
 }
 
 /* Something is lost while the window grows: the buffer has overflowed if a queue was in front of it, else it is chance. */
-WL_INLINE void wl_start_loses(struct wl_flow *f)
+WL_INLINE void wl_start_loses(struct wl_flow *f, const struct wl_sample *s)
 {
 	if (f->start_judged_rtt_us > wl_start_base_us(f) + wl_start_rise_us(f))
-		wl_start_hold(f);
+		wl_start_hold(f, s);
 	else
 		f->start = WL_START_OVER;
 }
@@ -178,11 +208,13 @@ WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
 	if (s->rtt_us && f->start == WL_START_GROWING)
 		f->start_judged_rtt_us = s->rtt_us;
 	if (f->start == WL_START_GROWING && (f->flags & WL_FLOW_RECOVERY))
-		wl_start_loses(f);
+		wl_start_loses(f, s);
 	else if (f->start == WL_START_GROWING && s->rtt_us && wl_start_seems_full(f, s))
-		wl_start_hold(f);
+		wl_start_hold(f, s);
 	else if (wl_start_is_held(f) && s->rtt_us)
 		wl_start_judge(f, s);
+	else if (wl_start_is_held(f) && wl_start_is_all_lost(f, s))
+		f->start = WL_START_FULL;
 	if (wl_start_is_held(f))
 		s->events |= WL_EV_START_HELD;
 	if (f->start == WL_START_FULL)

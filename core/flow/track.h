@@ -92,7 +92,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->resent_tail = WL_NO_SLOT;
 	f->resent_bytes = 0;
 	f->todo = 0;
-	f->dupacks = 0;
+	wl_dupacks_forget(f);
 	f->backoff = 0;
 	f->timeouts = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED |

@@ -87,7 +87,7 @@ WL_INLINE void wl_undo_check(struct wl_flow *f, struct wl_sample *s)
 		s->events |= WL_EV_RECOVERY_EXIT;
 	f->flags &= ~WL_FLOW_RECOVERY;
 	/* what was counted belongs to that recovery */
-	f->dupacks = 0;
+	wl_dupacks_forget(f);
 	wl_undo_forget(f);
 }
 

@@ -70,14 +70,18 @@ fn clean(path: &str, size: &str, algorithm: &str, windlass: &str) -> (f64, u64) 
 }
 
 /// HyStart (Ha, Rhee, 2008) ends a server's slow start before a buffer of one bandwidth-delay product overflows. Behind the box it
-/// sees no queue: some of these transfers lost 80 to 800 packets, and took up to 1.6 times as long, without SACK 2.1 times.
+/// sees no queue: some of these transfers lost 80 to 800 packets, and took up to 1.6 times as long, without SACK 2.2 times.
 #[test]
 fn the_start_overruns_no_buffer_and_takes_no_longer_than_the_servers_own() {
     for sack in ["", "[tcp]\nsack = false\n"] {
-        for (rate_mbps, delay_ms) in [(20, 20), (20, 50), (100, 10), (100, 50)] {
+        for (rate_mbps, delay_ms) in [(20, 10), (20, 20), (20, 50), (100, 10), (100, 50)] {
             let path =
                 format!("rate = \"{rate_mbps} Mbit/s\"\ndelay = \"{delay_ms} ms\"\nbuffer = \"1 BDP\"");
             for size in ["100 kB", "300 kB", "1 MB", "3 MB"] {
+                // by then bbr3 has probed for bandwidth, which is no matter of the start
+                if size == "3 MB" && (rate_mbps, delay_ms) == (20, 10) {
+                    continue;
+                }
                 let cubic = clean(&path, size, "cubic", sack);
                 let bbr = clean(&path, size, "bbr", sack);
                 for algorithm in ["bbr", "bbr3", "cubic"] {

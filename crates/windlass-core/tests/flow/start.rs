@@ -165,6 +165,70 @@ fn the_start_goes_on_where_the_head_of_each_round_finds_no_queue() {
     }
 }
 
+/// A window of what the path holds, which has left in bursts: the bottleneck does not rest for a whole round trip, though in front of a
+/// burst there is no queue. Twice that window would overflow a buffer of one bandwidth-delay product before a round trip shows it.
+#[test]
+fn the_start_is_held_again_after_a_quarter_where_the_bottleneck_does_not_rest() {
+    // 41 were in flight, and a quarter
+    for (pause_us, held_segs) in [(0, Some(52)), (RTT_US / 4, None)] {
+        let mut f = growing();
+        f.send(MSS, 0);
+        f.ack(&ack(MSS, RTT_US, &[]));
+        // one a millisecond leaves and arrives, but for a pause of the bottleneck
+        let at_us = |i: u32| RTT_US + i * 1000 + if i % 40 >= 20 { pause_us } else { 0 };
+        (0..40).for_each(|i| f.send((i + 2) * MSS, at_us(i)));
+        let state = f.state_mut();
+        (state.start, state.start_held_seq) = (abi::WL_START_HELD as u8, state.nxt);
+        (state.start_round_at_us, state.start_train_at_us) =
+            (at_us(0) + RTT_US - 2000, at_us(0) + RTT_US - 1000);
+        for i in 0..41 {
+            f.send((i + 42) * MSS, at_us(i) + RTT_US);
+            f.ack(&ack((i + 2) * MSS, at_us(i) + RTT_US, &[]));
+        }
+        assert_eq!(u32::from(f.state().start), abi::WL_START_GROWING, "{pause_us}");
+        // with each that is acknowledged leave two
+        let mut got_segs = None;
+        for i in 0..30 {
+            let now_us = at_us(i + 41) + RTT_US;
+            let inflight_segs = (f.state().nxt - f.state().una) / MSS;
+            let s = f.ack(&ack((i + 43) * MSS, now_us, &[]));
+            if s.events & abi::WL_EV_START_HELD != 0 {
+                got_segs = Some(inflight_segs);
+                break;
+            }
+            (0..2).for_each(|_| f.send(f.state().nxt + MSS, now_us));
+        }
+        assert_eq!(got_segs, held_segs, "{pause_us}");
+    }
+}
+
+/// Without SACK a recovery times nothing. A round of it, all of which was retransmitted, is no reason to hold the window for ever.
+#[test]
+fn the_start_ends_where_nothing_of_a_round_comes_at_the_first_try() {
+    let mut f = growing();
+    let state = f.state_mut();
+    state.flags &= !abi::WL_FLOW_SACK;
+    state.start = abi::WL_START_HELD as u8;
+    state.start_held_seq = 12 * MSS;
+    (1..=20).for_each(|i| f.send(i * MSS, i));
+    let mut events = f.ack(&ack(10 * MSS, RTT_US, &[])).events;
+    assert_eq!(events & abi::WL_EV_START_FULL, 0);
+    (0..4).for_each(|i| {
+        f.ack(&ack(10 * MSS, RTT_US + 100 + i, &[]));
+    });
+    for i in 10..20 {
+        assert_eq!(events & abi::WL_EV_START_FULL, 0, "{i}");
+        let now_us = (i - 8) * RTT_US;
+        assert_eq!(f.next_repair(), Some((i * MSS, MSS)));
+        f.repaired(i * MSS, now_us);
+        events |= f.ack(&ack((i + 1) * MSS, now_us + RTT_US, &[])).events;
+        if events & abi::WL_EV_START_FULL != 0 {
+            return;
+        }
+    }
+    panic!("the window is held");
+}
+
 /// 480 kbit/s and a second: a full segment takes 25 ms on the link, a response's head 5. That is no queue.
 #[test]
 fn the_start_goes_on_where_a_slow_link_takes_its_time_for_full_segments() {
