@@ -1,6 +1,7 @@
 //! What a user sees when something is wrong, and what needs no privilege.
 
 mod controller;
+mod memory;
 mod policies;
 mod scenarios;
 mod shards;
