@@ -22,7 +22,7 @@ const JUDGED_US: u64 = 10_000_000;
 /// A queue that stands is this much of the least round trip, and so long at least.
 const QUEUE_RATIO: u32 = 2;
 const QUEUE_MIN_US: u32 = 15_000;
-/// A buffer that runs over fills before: the longest tenth of round trips is longer by a quarter of the least one, and by so much.
+/// A buffer that runs over fills before: the median round trip is longer by a quarter of the least one, and by so much.
 const FILLS_MIN_US: u32 = 5_000;
 /// Losses that hold a flow back, of a thousand segments.
 const LOSSES_PERMILLE: u64 = 2;
@@ -31,6 +31,8 @@ const LOSS_RECOVERIES: u32 = 4;
 /// Losses of a policer come many at a time.
 const POLICER_LOSSES_PER_RECOVERY: u64 = 3;
 const POLICER_PERMILLE: u64 = 5;
+/// ... and again at each probe.
+const POLICER_RECOVERIES: u32 = 3;
 /// Marks that hold a flow back, of a thousand bytes.
 const MARKS_PERMILLE: u64 = 2;
 /// A server so far from the box is far, if the client is nearer.
@@ -321,23 +323,23 @@ fn cause_of_path(flow: &wl_flow, ledger: &wl_ledger) -> Cause {
     let p50_us = rtt_quantile_us(&ledger.rtt_buckets, 500).unwrap_or(flow.srtt_us);
     let queue_us = p50_us.saturating_sub(flow.min_rtt_us);
     let has_queue = p50_us >= QUEUE_RATIO * flow.min_rtt_us && queue_us >= QUEUE_MIN_US;
-    let p90_us = rtt_quantile_us(&ledger.rtt_buckets, 900).unwrap_or(flow.srtt_us);
-    let fills = p90_us.saturating_sub(flow.min_rtt_us) >= FILLS_MIN_US.max(flow.min_rtt_us / 4);
+    let fills = queue_us >= FILLS_MIN_US.max(flow.min_rtt_us / 4);
     if marks_permille >= MARKS_PERMILLE && ledger.marked_acks > 0 {
         return Cause::Marks;
     }
     if has_queue {
         return Cause::Bufferbloat;
     }
-    let is_bursty = losses_per_recovery >= POLICER_LOSSES_PER_RECOVERY && losses_permille >= POLICER_PERMILLE;
-    // the losses are the buffer's, or those of a start, as it ran over: all in one recovery or two
-    if fills || ledger.recoveries < LOSS_RECOVERIES {
+    // what is lost is what the buffer has no room for
+    if fills {
         return Cause::Bottleneck;
     }
-    if is_bursty && queue_us < flow.min_rtt_us / 4 + 1_000 {
+    let is_bursty = losses_per_recovery >= POLICER_LOSSES_PER_RECOVERY && losses_permille >= POLICER_PERMILLE;
+    // an algorithm that finds the path's rate loses many packets at its start: all in one recovery or two
+    if is_bursty && ledger.recoveries >= POLICER_RECOVERIES && queue_us < flow.min_rtt_us / 4 + 1_000 {
         return Cause::Policer;
     }
-    if losses_permille >= LOSSES_PERMILLE {
+    if losses_permille >= LOSSES_PERMILLE && ledger.recoveries >= LOSS_RECOVERIES {
         return Cause::Loss;
     }
     Cause::Bottleneck
