@@ -1,6 +1,7 @@
 //! What a user sees when something is wrong, and what needs no privilege.
 
 mod controller;
+mod memory;
 mod policies;
 mod scenarios;
 mod shards;
@@ -81,6 +82,7 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     ] {
         refused(&["bench", what, "--only", "zzz"], &["--only zzz: no ", "begins so", saying]);
     }
+    refused(&["bench", "sim", "--pairs", "40"], &["--pairs", "bench datapath"]);
     refused(&["bench", "sim", "--quick"], &["--quick", "isolation", "--only"]);
     refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
     refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, cm"]);

@@ -71,6 +71,7 @@ const BULK: (usize, Duration) = (64 << 10, Duration::ZERO);
 
 /// Whether a server paces itself is judged by its pauses, of which an application makes some, too: only one plant is about that.
 const CUBIC: &str = "algorithm = \"cubic\"\npaced_servers = \"control\"";
+const BBR: &str = "algorithm = \"bbr\"\npaced_servers = \"control\"";
 const RENO: &str = "algorithm = \"reno\"\npaced_servers = \"control\"";
 
 const PLAIN: Planted = Planted {
@@ -132,6 +133,7 @@ fn all() -> Vec<Planted> {
         },
         Planted { link: POLICED, ..planted("policer, cubic", "policer") },
         Planted { link: POLICED, rule: RENO, ..planted("policer, reno", "policer") },
+        Planted { link: POLICED, rule: BBR, ..planted("policer, bbr", "policer") },
         Planted { link: BLOATED, ..planted("bufferbloat, cubic", "bufferbloat") },
         Planted { link: BLOATED, rule: RENO, ..planted("bufferbloat, reno", "bufferbloat") },
         Planted { link: LOSSY, ..planted("random losses, cubic", "loss") },
@@ -166,10 +168,7 @@ fn all() -> Vec<Planted> {
             tcp: ECN,
             ..planted("marks", "marks")
         },
-        Planted {
-            rule: "algorithm = \"bbr\"\npaced_servers = \"control\"",
-            ..planted("full bottleneck, bbr", "bottleneck")
-        },
+        Planted { rule: BBR, ..planted("full bottleneck, bbr", "bottleneck") },
     ]
 }
 

@@ -210,12 +210,10 @@ impl Process {
                 self.fail(&format!("ended before such a '{kind}' happened; last: {last}"))
             };
             let value = self.json(&line);
-            if value["event"] == kind {
-                if is_it(&value) {
-                    return value;
-                }
-                last = value;
+            if value["event"] == kind && is_it(&value) {
+                return value;
             }
+            last = value;
         }
     }
 

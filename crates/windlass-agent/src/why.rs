@@ -22,6 +22,8 @@ const JUDGED_US: u64 = 10_000_000;
 /// A queue that stands is this much of the least round trip, and so long at least.
 const QUEUE_RATIO: u32 = 2;
 const QUEUE_MIN_US: u32 = 15_000;
+/// A buffer that runs over fills before: the median round trip is longer by a quarter of the least one, and by so much.
+const FILLS_MIN_US: u32 = 5_000;
 /// Losses that hold a flow back, of a thousand segments.
 const LOSSES_PERMILLE: u64 = 2;
 /// ... which come again and again.
@@ -29,6 +31,8 @@ const LOSS_RECOVERIES: u32 = 4;
 /// Losses of a policer come many at a time.
 const POLICER_LOSSES_PER_RECOVERY: u64 = 3;
 const POLICER_PERMILLE: u64 = 5;
+/// ... and again at each probe.
+const POLICER_RECOVERIES: u32 = 3;
 /// Marks that hold a flow back, of a thousand bytes.
 const MARKS_PERMILLE: u64 = 2;
 /// A server so far from the box is far, if the client is nearer.
@@ -206,6 +210,8 @@ pub struct Why {
     pub delivered_bytes: u64,
     /// Found lost by the box.
     pub lost_segs: u32,
+    /// Reductions of the window for losses or marks.
+    pub recoveries: u32,
     /// Retransmitted by the box.
     pub repaired_segs: u32,
     /// Retransmitted by the server.
@@ -317,17 +323,22 @@ fn cause_of_path(flow: &wl_flow, ledger: &wl_ledger) -> Cause {
     let p50_us = rtt_quantile_us(&ledger.rtt_buckets, 500).unwrap_or(flow.srtt_us);
     let queue_us = p50_us.saturating_sub(flow.min_rtt_us);
     let has_queue = p50_us >= QUEUE_RATIO * flow.min_rtt_us && queue_us >= QUEUE_MIN_US;
+    let fills = queue_us >= FILLS_MIN_US.max(flow.min_rtt_us / 4);
     if marks_permille >= MARKS_PERMILLE && ledger.marked_acks > 0 {
         return Cause::Marks;
     }
     if has_queue {
         return Cause::Bufferbloat;
     }
+    // what is lost is what the buffer has no room for
+    if fills {
+        return Cause::Bottleneck;
+    }
     let is_bursty = losses_per_recovery >= POLICER_LOSSES_PER_RECOVERY && losses_permille >= POLICER_PERMILLE;
-    if is_bursty && queue_us < flow.min_rtt_us / 4 + 1_000 {
+    // an algorithm that finds the path's rate loses many packets at its start: all in one recovery or two
+    if is_bursty && ledger.recoveries >= POLICER_RECOVERIES && queue_us < flow.min_rtt_us / 4 + 1_000 {
         return Cause::Policer;
     }
-    // an algorithm that has found the path's rate loses some packets at its start, all in one recovery or two
     if losses_permille >= LOSSES_PERMILLE && ledger.recoveries >= LOSS_RECOVERIES {
         return Cause::Loss;
     }
@@ -405,6 +416,7 @@ impl Why {
             short_permille: ledger.short_q8 * 1000 / 256,
             delivered_bytes: ledger.delivered_bytes,
             lost_segs: flow.lost_segs.wrapping_sub(ledger.lost_before_segs),
+            recoveries: ledger.recoveries,
             repaired_segs: flow.repaired_segs.wrapping_sub(ledger.repaired_before_segs),
             sender_retrans_segs: flow.sender_retrans_segs.wrapping_sub(ledger.retrans_before_segs),
             sender_timeouts: ledger.sender_timeouts,
@@ -452,6 +464,30 @@ mod tests {
         assert_eq!(judged(&noted, &flow), Cause::Policer);
         (noted.ce_bytes, noted.marked_acks) = (100_000, 10);
         assert_eq!(judged(&noted, &flow), Cause::Marks);
+    }
+
+    /// Counters of BBR over 20 Mbit/s, 40 ms and a buffer of one BDP, and over a policer of 10 Mbit/s without a queue.
+    #[test]
+    fn many_losses_at_a_time_are_a_policers_only_without_a_queue() {
+        let mut flow = wl_flow { min_rtt_us: 40_000, srtt_us: 66_000, lost_segs: 220, ..Default::default() };
+        let mut noted = ledger(abi::WL_LIMIT_WINDOW);
+        (noted.delivered_segs, noted.delivered_bytes, noted.recoveries) = (9_700, 14_000_000, 13);
+        assert_eq!(judged(&noted, &flow), Cause::Bottleneck);
+        flow.srtt_us = 41_000;
+        assert_eq!(judged(&noted, &flow), Cause::Policer);
+        // what is lost at the start alone comes once
+        noted.recoveries = 2;
+        assert_eq!(judged(&noted, &flow), Cause::Bottleneck);
+    }
+
+    #[test]
+    fn losses_one_by_one_beside_a_queue_are_the_bottlenecks() {
+        let mut flow = wl_flow { min_rtt_us: 40_000, srtt_us: 70_000, lost_segs: 20, ..Default::default() };
+        let mut noted = ledger(abi::WL_LIMIT_WINDOW);
+        (noted.delivered_segs, noted.delivered_bytes, noted.recoveries) = (2_000, 2_900_000, 19);
+        assert_eq!(judged(&noted, &flow), Cause::Bottleneck);
+        flow.srtt_us = 41_000;
+        assert_eq!(judged(&noted, &flow), Cause::Loss);
     }
 
     #[test]

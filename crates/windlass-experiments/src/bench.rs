@@ -277,6 +277,8 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
     let (without, with): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let ours = stats::median(&ratios);
     let quartile = |q| stats::quantile(&ratios, q).unwrap_or(f64::NAN);
+    let interval =
+        stats::median_interval(&ratios).map_or("none".into(), |(low, high)| format!("{low:.3} to {high:.3}"));
     let gbps = |rates: &[f64]| stats::median(rates).unwrap_or(f64::NAN) / 1e9;
     Verdict {
         id: name(way, limit, flows),
@@ -286,7 +288,7 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
         unit: "ratio".into(),
         runs: pairs.len(),
         note: format!(
-            "quartiles {:.2} and {:.2}; medians {:.2} of {:.2} Gbit/s",
+            "95 % interval {interval}; quartiles {:.2} and {:.2}; medians {:.2} of {:.2} Gbit/s",
             quartile(0.25),
             quartile(0.75),
             gbps(&with),
@@ -296,11 +298,12 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
     }
 }
 
-/// Runs the measurements whose name begins with `only` and judges their claims.
+/// Runs the measurements whose name begins with `only`, with so many pairs of each, and judges their claims; `pairs`: none: as many as
+/// tell what the datapath costs at all, of which a difference of a few hundredths wants some hundred.
 ///
 /// # Errors
 /// A name that no measurement has, a missing tool or privilege, and Ctrl-C.
-pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
+pub fn bench_datapath(only: &str, pairs: Option<usize>, settings: &Settings) -> Result<Outcome> {
     let is_wanted = |way, (limit, flows)| name(way, limit, flows).starts_with(only);
     let of_agents = AGENTS_FLOWS.into_iter().flat_map(|flows| AGENTS.map(|(way, _)| (way, (None, flows))));
     let mut of_all = LOADS.into_iter().flat_map(|load| WAYS.map(|(way, _)| (way, load))).chain(of_agents);
@@ -319,7 +322,7 @@ pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
         if limit.is_none() {
             rows.extend(costs(&ways, settings, flows)?);
         }
-        let rounds = if limit.is_some() { ROUNDS_LIMITED } else { ROUNDS };
+        let rounds = pairs.unwrap_or(if limit.is_some() { ROUNDS_LIMITED } else { ROUNDS });
         let pairs = Bench::new(settings, limit)?.pairs(Way::Nothing, &ways, flows, rounds)?;
         for ((way, _), pairs) in ways.iter().zip(pairs) {
             verdicts.push(judge(way, limit, flows, &pairs));
@@ -332,7 +335,7 @@ pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
             continue;
         }
         let without = Way::Agent(Reading::Nothing);
-        let pairs = Bench::new(settings, None)?.pairs(without, &ways, flows, ROUNDS)?;
+        let pairs = Bench::new(settings, None)?.pairs(without, &ways, flows, pairs.unwrap_or(ROUNDS))?;
         for ((way, _), pairs) in ways.iter().zip(pairs) {
             verdicts.push(judge(way, None, flows, &pairs));
             eprintln!("{}", verdicts.last().expect("just pushed"));

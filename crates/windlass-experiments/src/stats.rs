@@ -60,6 +60,22 @@ pub fn median_of(values: &[Counted]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
+/// Between which two of the values the median of what they are a sample of lies, with 95 % confidence or more, whatever its
+/// distribution: as many values are above the median as tails in throws of a coin. None of fewer than six; up to a thousand.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let (sorted, count) = sorted(&each(values));
+    // heads: so many values are below the median
+    let mut chance = 0.5f64.powi(i32::try_from(count).ok()?);
+    let (mut below, mut rank) = (chance, 0);
+    while below <= 0.025 {
+        rank += 1;
+        chance *= (count - rank + 1) as f64 / rank as f64;
+        below += chance;
+    }
+    (rank > 0).then_some(())?;
+    Some((at_rank(&sorted, rank)?, at_rank(&sorted, count + 1 - rank)?))
+}
+
 /// The mean; none of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
     mean_of(&each(values))
@@ -98,6 +114,18 @@ mod tests {
         assert_eq!((mean(&v), mean(&[])), (Some(3.0), None));
         let sd = |values: &[f64]| sd_of(&each(values));
         assert_eq!((sd(&[1.0, 3.0]), sd(&[1.0]), sd(&[])), (Some(2f64.sqrt()), Some(0.0), None));
+    }
+
+    /// Ranks of the usual tables.
+    #[test]
+    fn the_interval_of_a_median_is_that_of_the_sign_test() {
+        let interval = |n: u32| median_interval(&(1..=n).map(f64::from).collect::<Vec<_>>());
+        assert_eq!((interval(0), interval(5)), (None, None));
+        assert_eq!(
+            (interval(6), interval(12), interval(25)),
+            (Some((1.0, 6.0)), Some((3.0, 10.0)), Some((8.0, 18.0)))
+        );
+        assert_eq!(interval(100), Some((40.0, 61.0)));
     }
 
     #[test]

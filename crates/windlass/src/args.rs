@@ -134,6 +134,10 @@ pub enum Command {
         /// Only loads of the datapath or the simulator, rules of groups, attacks, or measurements of links, whose name begins so
         #[arg(long, value_name = "NAME", default_value = "")]
         only: String,
+        /// Of `datapath`: so many pairs of each load instead of 12, or 4 over a link that limits them; a pair takes some four
+        /// seconds
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        pairs: Option<u32>,
         /// Of `isolation`: one run of each instead of three, same bounds; about three minutes
         #[arg(long)]
         quick: bool,

@@ -383,9 +383,12 @@ fn bench_isolation(only: &str, quick: bool, json: bool) -> Result<ExitCode> {
     Ok(if is_whole { shown } else { ExitCode::FAILURE })
 }
 
-pub fn bench(what: BenchWhat, only: &str, quick: bool, json: bool) -> Result<ExitCode> {
+pub fn bench(what: BenchWhat, only: &str, pairs: Option<usize>, quick: bool, json: bool) -> Result<ExitCode> {
     if quick && what != BenchWhat::Isolation {
         bail!("--quick goes with `bench isolation`; others are made smaller with --only");
+    }
+    if pairs.is_some() && what != BenchWhat::Datapath {
+        bail!("--pairs goes with `bench datapath`");
     }
     let settings = || settings(true, false, "report".into(), json);
     match what {
@@ -393,7 +396,9 @@ pub fn bench(what: BenchWhat, only: &str, quick: bool, json: bool) -> Result<Exi
         BenchWhat::Groups => group_cost::bench(only, json),
         BenchWhat::Isolation => bench_isolation(only, quick, json),
         BenchWhat::Emulator => Ok(show(&windlass_experiments::bench_emulator(only, &settings()?)?, json)),
-        BenchWhat::Datapath => Ok(show(&windlass_experiments::bench_datapath(only, &settings()?)?, json)),
+        BenchWhat::Datapath => {
+            Ok(show(&windlass_experiments::bench_datapath(only, pairs, &settings()?)?, json))
+        }
     }
 }
 

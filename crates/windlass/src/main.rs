@@ -93,7 +93,9 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
         Command::Demo { out, web, json } => lab::demo(out, web, json),
-        Command::Bench { what, only, quick, json } => lab::bench(what, &only, quick, json),
+        Command::Bench { what, only, pairs, quick, json } => {
+            lab::bench(what, &only, pairs.map(|n| n as usize), quick, json)
+        }
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "windlass", &mut text);

@@ -163,8 +163,8 @@ fn print_one(answer: &Answer) {
         print::us(why.sender_side_rtt_us)
     ));
     print::line(format_args!(
-        "losses    {} found, {} repaired; the server retransmitted {}, {} by timeout",
-        why.lost_segs, why.repaired_segs, why.sender_retrans_segs, why.sender_timeouts
+        "losses    {} found in {} recoveries, {} repaired; the server retransmitted {}, {} by timeout",
+        why.lost_segs, why.recoveries, why.repaired_segs, why.sender_retrans_segs, why.sender_timeouts
     ));
     if !why.decisions.is_empty() {
         println!("decisions");
