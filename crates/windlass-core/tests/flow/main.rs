@@ -282,7 +282,15 @@ fn duplicates_without_sack_count_no_more_than_what_is_in_flight() {
     f.ack(&ack(5 * MSS, 45_000, &[]));
     // the five behind may have drawn all but four of the duplicates
     assert_eq!(f.state().delivered_bytes, 10 * MSS);
-    f.ack(&ack(10 * MSS, 46_000, &[]));
+    for i in 6..=10 {
+        (0..5).for_each(|n| {
+            f.ack(&ack((i - 1) * MSS, 46_000 + i * 100 + n, &[]));
+        });
+        f.ack(&ack(i * MSS, 46_000 + i * 100 + 50, &[]));
+        let counted_bytes = f.state().delivered_bytes - f.state().dup_delivered_bytes;
+        assert_eq!(counted_bytes, i * MSS);
+        assert!(f.state().dup_delivered_bytes <= (10 - i) * MSS, "{i}");
+    }
     assert_eq!(f.state().delivered_bytes, 10 * MSS);
 }
 
