@@ -79,13 +79,19 @@ fn kept(net: &Net, iface: &str) -> BTreeSet<Kept> {
     entries.filter_map(|entry| Kept::pinned_at(&entry.path())).collect()
 }
 
-/// What the agent has open, by descriptor.
+/// What the agent has open, by descriptor, without the kernel's list of programs: the first look at that opens it, whenever it comes,
+/// and it is kept.
 fn open_files(agent: &Process) -> BTreeMap<String, String> {
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
     let entries = fs::read_dir(format!("/proc/{}/fd", agent.id())).expect("our child").flatten();
+    let is_list = |fd: &str| {
+        let info = fs::read_to_string(format!("/proc/{}/fdinfo/{fd}", agent.id()));
+        info.is_ok_and(|info| info.lines().any(|line| line.split_whitespace().eq(["link_type:", "iter"])))
+    };
     // one may be closed meanwhile
     let open = entries.filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)));
-    open.map(|(path, what)| (name(&path), what.to_string_lossy().into_owned())).collect()
+    let open = open.map(|(path, what)| (name(&path), what.to_string_lossy().into_owned()));
+    open.filter(|(fd, _)| !is_list(fd)).collect()
 }
 
 /// As many files as before are open; those that differ are shown.
