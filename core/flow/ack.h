@@ -41,17 +41,12 @@ WL_INLINE void wl_ack_cumulative(struct wl_flow *f, const struct wl_ack *a, stru
 	s->acked_bytes = f->una - una;
 }
 
-/*
- * The second: SACK blocks, the first of which may report what arrived twice. Returns how many report something new. Without SACK they have
- * no meaning (RFC 2018, section 2), and duplicates count.
- */
+/* The second: SACK blocks, the first of which may report what arrived twice. Returns how many report something new. */
 WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, wl_u32 *bad_sacks)
 {
 	wl_u32 sacks = 0;
 	int has_dsack;
 
-	if (!(f->flags & WL_FLOW_SACK))
-		return 0;
 	if (f->todo & WL_TODO_SACK)
 		wl_sack_go_on(f, d);
 	has_dsack = a->sack_count && wl_track_dsack(f, a);

@@ -257,7 +257,9 @@ impl Machine {
         let mut ack = wl_ack { ack: self.place(input), now_us: self.now_us, ..wl_ack::default() };
         let how = input.u8();
         ack.says_more = how >> 7;
-        ack.sack_count = (how & 7).min(SACK_BLOCKS as u8);
+        // where SACK was not agreed on, the box takes no blocks from a packet (core/box/show.h)
+        let blocks = if self.flow.state().flags & abi::WL_FLOW_SACK != 0 { SACK_BLOCKS as u8 } else { 0 };
+        ack.sack_count = (how & 7).min(blocks);
         for i in 0..usize::from(ack.sack_count) {
             (ack.sack_start[i], ack.sack_end[i]) = (self.place(input), self.place(input));
         }
