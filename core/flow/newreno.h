@@ -30,17 +30,6 @@ WL_INLINE wl_u32 wl_dupacks_left(const struct wl_flow *f, wl_u32 end)
 }
 
 /*
- * What duplicates have counted as delivered of what is acknowledged now, up to `end`: all but the hole itself; and what they have counted
- * too much, as no more than what is still in flight can have been delivered.
- */
-WL_INLINE wl_u32 wl_dupacks_credit_bytes(const struct wl_flow *f, wl_u32 end)
-{
-	wl_u32 behind_hole_bytes = wl_min(f->dup_delivered_bytes, wl_sat_sub(end - f->una, f->mss_bytes));
-
-	return wl_max(behind_hole_bytes, wl_sat_sub(f->dup_delivered_bytes, f->nxt - end));
-}
-
-/*
  * Without SACK: is more missing than the one segment that begins at `end`, up to which is acknowledged now? Spurious
  * retransmissions draw duplicate ACKs, too: with several outstanding, duplicates prove nothing, and more counts as missing.
  */

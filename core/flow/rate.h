@@ -14,7 +14,6 @@ struct wl_delivery {
 	wl_u32 now_us;
 	wl_u32 prior_fack; /* the flow's fack before this ACK */
 	wl_u32 newly_bytes; /* newly delivered, cumulatively or selectively */
-	wl_u32 credit_bytes; /* acknowledged now, and counted as delivered by duplicates before (newreno.h) */
 	wl_u32 sack_steps_left; /* work.h */
 	wl_u32 rtt_us; /* of the newest record sent once; 0: none */
 	wl_u32 rtt_sent_at_us;
@@ -90,7 +89,7 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 {
 	wl_u32 ack_elapsed_us;
 
-	if (!d->newly_bytes && !d->has_rate)
+	if (!d->newly_bytes)
 		return;
 	f->delivered_bytes += d->newly_bytes;
 	f->delivered_at_us = d->now_us;
@@ -104,8 +103,7 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 		return;
 	ack_elapsed_us = wl_since_us(d->now_us, d->prior_delivered_at_us);
 	s->prior_delivered_bytes = d->prior_delivered_bytes;
-	/* without SACK the pace of the retransmissions is that of NewReno, not the path's */
-	s->is_app_limited = d->is_app_limited || (d->has_resent && !(f->flags & WL_FLOW_SACK));
+	s->is_app_limited = d->is_app_limited;
 	s->rate_interval_us = d->send_elapsed_us > ack_elapsed_us ? d->send_elapsed_us : ack_elapsed_us;
 	s->rate_delivered_bytes = f->delivered_bytes - d->prior_delivered_bytes;
 	/* a copy that was never lost can be acknowledged too soon for the copy sent last */
