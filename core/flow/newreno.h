@@ -68,7 +68,7 @@ WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
 /* A duplicate has come: a segment was delivered, one of those in flight but for the head. */
 WL_INLINE void wl_dupack_delivers(struct wl_flow *f, struct wl_sample *s)
 {
-	if (f->nxt - f->una - f->dup_delivered_bytes < 2 * (wl_u32)f->mss_bytes)
+	if (wl_sat_sub(f->nxt - f->una, f->dup_delivered_bytes) < 2 * (wl_u32)f->mss_bytes)
 		return;
 	f->dup_delivered_bytes += f->mss_bytes;
 	f->delivered_bytes += f->mss_bytes;
