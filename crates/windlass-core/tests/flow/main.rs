@@ -280,8 +280,8 @@ fn duplicates_without_sack_count_no_more_than_what_is_in_flight() {
     let (seq, _) = f.next_repair().unwrap();
     f.repaired(seq, 24_000);
     f.ack(&ack(5 * MSS, 45_000, &[]));
-    // the five behind may have drawn all but four of the duplicates
-    assert_eq!(f.state().delivered_bytes, 10 * MSS);
+    // nine were counted; of what is acknowledged a byte is new, at least
+    assert_eq!(f.state().delivered_bytes, 9 * MSS + 1);
     f.ack(&ack(10 * MSS, 46_000, &[]));
     assert_eq!(f.state().delivered_bytes, 10 * MSS);
 }
