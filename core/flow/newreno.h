@@ -8,7 +8,7 @@
  *
  * A duplicate says that a segment has been delivered, though not which. It counts as delivered at once, as in Linux
  * (tcp_add_reno_sack()), so that rates and rounds go on in recovery, and is taken off when segments are acknowledged with the hole
- * (tcp_remove_reno_sacks()), the hole itself excepted.
+ * (tcp_remove_reno_sacks()). No more is counted than what is in flight, less the head.
  *
  * Deviation: the window is not inflated by duplicates.
  */

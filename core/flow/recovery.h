@@ -16,9 +16,9 @@
  *          += bytes delivered by an ACK, + MSS where it moves una and reports no further loss
  *          -= bytes retransmitted
  *
- * Not after a timeout, when the window begins with a segment; and not
- * where the algorithm itself says what recovery may send (WL_NEEDS_NO_PRR). The head of the line does not wait (edge.h). Above the
- * window repairs wait until the pipe has drained to it, where PRR spreads them over the round: they are paced.
+ * Not after a timeout, when the window begins with a segment; and not where the algorithm itself says what recovery may send
+ * (WL_NEEDS_NO_PRR). The head of the line does not wait (edge.h). Above the window repairs wait until the pipe has drained to it, where
+ * PRR spreads them over the round: they are paced.
  */
 #ifndef WL_FLOW_RECOVERY_H
 #define WL_FLOW_RECOVERY_H

@@ -29,6 +29,17 @@ impl Bench {
         }
         at
     }
+
+    /// The window is used, its first segment is lost, and the box repairs that. Returns where the window ends.
+    fn fill_and_lose_the_first(&mut self) -> u32 {
+        let at = self.fill(0);
+        self.wait_ms(20);
+        self.receiver(BASE, 500, &[(BASE + MSS, BASE + at)]);
+        self.wait_ms(20);
+        self.tick();
+        self.wait_ms(20);
+        at
+    }
 }
 
 fn limited_ms(record: &wl_flow_record, limit: u32) -> u64 {
@@ -115,12 +126,7 @@ fn what_is_in_flight_is_compared_with_the_intended_window() {
 #[test]
 fn losses_repairs_and_recoveries_are_recorded() {
     let mut b = Bench::with_ledger();
-    let at = b.fill(0);
-    b.wait_ms(20);
-    b.receiver(BASE, 500, &[(BASE + MSS, BASE + at)]);
-    b.wait_ms(20);
-    b.tick();
-    b.wait_ms(20);
+    let at = b.fill_and_lose_the_first();
     b.receiver(BASE + at, 500, &[]);
     let record = b.record(abi::WL_C_FLOWS_CLOSED);
     assert_eq!((record.lost_segs, record.recoveries), (1, 1));
@@ -135,12 +141,7 @@ fn losses_repairs_and_recoveries_are_recorded() {
 #[test]
 fn what_a_receiver_reneges_on_is_recorded_once() {
     let mut b = Bench::with_ledger();
-    let at = b.fill(0);
-    b.wait_ms(20);
-    b.receiver(BASE, 500, &[(BASE + MSS, BASE + at)]);
-    b.wait_ms(20);
-    b.tick();
-    b.wait_ms(20);
+    let at = b.fill_and_lose_the_first();
     b.receiver(BASE + MSS, 500, &[]);
     let reported_bytes = b.flow.state().delivered_bytes;
     for _ in 0..200 {
