@@ -39,6 +39,8 @@ WL_INLINE void wl_ack_cumulative(struct wl_flow *f, const struct wl_ack *a, stru
 	if (was_part)
 		d->rtt_us = 0;
 	s->acked_bytes = f->una - una;
+	if (s->acked_bytes)
+		wl_dupacks_settle(f, d, s->acked_bytes);
 }
 
 /* The second: SACK blocks, the first of which may report what arrived twice. Returns how many report something new. */
@@ -78,14 +80,16 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
 WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, struct wl_sample *s)
 {
 	wl_u32 echo_rtt_us = a->has_ts && s->acked_bytes ? wl_echo_rtt_us(f, a) : 0;
+	/* not what duplicates tell: they may be of copies that were not needed */
+	wl_u32 progress_bytes = f->flags & WL_FLOW_SACK ? d->newly_bytes : s->acked_bytes;
 	/* a sender without SACK does not probe, and has its timeout no later than a box whose own is backed off */
 	int is_probe_answered = s->acked_bytes && (f->flags & WL_FLOW_PROBED) && (f->flags & WL_FLOW_SACK);
 
-	if (d->newly_bytes) {
+	if (progress_bytes) {
 		f->progress_at_us = d->now_us;
 		f->flags &= ~WL_FLOW_SILENCE;
 		f->timeouts = 0;
-		wl_hardship_eases(f, d->newly_bytes);
+		wl_hardship_eases(f, progress_bytes);
 	}
 	if (d->rtt_us)
 		wl_rtt_of_bytes(f, d->rtt_us, d->rtt_bytes);

@@ -142,7 +142,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .ack = end,
 			    .una_seg = end,
 			    .hole_bytes = end - f->una };
-	wl_u32 steps, credit_bytes;
+	wl_u32 steps;
 	int is_part;
 
 	d->proof = wl_proof_of_copies(f, d, end);
@@ -166,13 +166,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	if (d->has_resent)
 		d->rtt_us = 0;
 	wl_track_hole_acked(f, c.hole_bytes);
-	/* a byte at least is new: it is progress */
-	credit_bytes = wl_min(f->dup_delivered_bytes, wl_sat_sub(end - f->una, 1));
-	f->dup_delivered_bytes -= credit_bytes;
-	d->newly_bytes += end - f->una - credit_bytes;
-	/* without SACK it has waited for the retransmission: the path delivered it long before, unless duplicates have told */
-	d->is_late = d->has_resent && !(f->flags & WL_FLOW_SACK) &&
-		     wl_sat_sub(end - f->una, f->mss_bytes + credit_bytes) > (end - f->una) / 8;
+	d->newly_bytes += end - f->una;
 	f->una = end;
 	f->una_seg = c.una_seg;
 	f->fack = wl_seq_max(f->fack, end);

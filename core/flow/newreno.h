@@ -18,6 +18,7 @@
 #include "../math/sat.h"
 #include "ack_kind.h"
 #include "loss.h"
+#include "rate.h"
 #include "rcv_window.h"
 
 /*
@@ -27,6 +28,24 @@
 WL_INLINE wl_u32 wl_dupacks_left(const struct wl_flow *f, wl_u32 end)
 {
 	return wl_sat_sub(f->dupacks + 1, (end - f->una + f->mss_bytes - 1) / f->mss_bytes);
+}
+
+/*
+ * `acked_bytes` are acknowledged now, up to una. Duplicates have counted of them all but the hole itself, as delivered; and what they
+ * have counted too much, as no more than what is still in flight can have been delivered.
+ */
+WL_INLINE void wl_dupacks_settle(struct wl_flow *f, struct wl_delivery *d, wl_u32 acked_bytes)
+{
+	wl_u32 behind_hole_bytes = wl_sat_sub(acked_bytes, f->mss_bytes);
+	wl_u32 counted_bytes = wl_max(wl_min(f->dup_delivered_bytes, behind_hole_bytes),
+				      wl_sat_sub(f->dup_delivered_bytes, f->nxt - f->una));
+
+	if (f->flags & WL_FLOW_SACK)
+		return;
+	f->dup_delivered_bytes -= counted_bytes;
+	d->newly_bytes -= counted_bytes;
+	/* it has waited for the retransmission: the path delivered it long before, unless duplicates have told */
+	d->is_late = d->has_resent && wl_sat_sub(behind_hole_bytes, counted_bytes) > acked_bytes / 8;
 }
 
 /*

@@ -89,7 +89,7 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 {
 	wl_u32 ack_elapsed_us;
 
-	if (!d->newly_bytes)
+	if (!d->newly_bytes && !d->has_rate)
 		return;
 	f->delivered_bytes += d->newly_bytes;
 	f->delivered_at_us = d->now_us;
@@ -103,7 +103,8 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 		return;
 	ack_elapsed_us = wl_since_us(d->now_us, d->prior_delivered_at_us);
 	s->prior_delivered_bytes = d->prior_delivered_bytes;
-	s->is_app_limited = d->is_app_limited;
+	/* without SACK the pace of the retransmissions is that of NewReno, not the path's */
+	s->is_app_limited = d->is_app_limited || (d->has_resent && !(f->flags & WL_FLOW_SACK));
 	s->rate_interval_us = d->send_elapsed_us > ack_elapsed_us ? d->send_elapsed_us : ack_elapsed_us;
 	s->rate_delivered_bytes = f->delivered_bytes - d->prior_delivered_bytes;
 	/* a copy that was never lost can be acknowledged too soon for the copy sent last */

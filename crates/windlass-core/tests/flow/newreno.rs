@@ -64,8 +64,8 @@ fn duplicates_without_sack_count_as_delivered_once() {
     let s = f.ack(&ack(20 * MSS, 45_000, &[]));
     assert_eq!((s.newly_delivered_bytes, f.state().delivered_bytes), (MSS, 20 * MSS));
     assert_ne!(s.events & abi::WL_EV_ROUND_START, 0);
-    // 17 segments in 20 ms, one a millisecond nearly
-    assert_eq!(s.rate_delivered_bytes, 17 * MSS);
+    // 17 segments in 20 ms, one a millisecond nearly; where retransmissions set the pace, the path may be faster
+    assert_eq!((s.rate_delivered_bytes, s.is_app_limited), (17 * MSS, 1));
     assert!((20_000..25_000).contains(&s.rate_interval_us), "{}", s.rate_interval_us);
 }
 
@@ -81,10 +81,21 @@ fn duplicates_without_sack_count_no_more_than_what_is_in_flight() {
     assert_eq!(f.state().delivered_bytes, 9 * MSS);
     let (seq, _) = f.next_repair().unwrap();
     f.repaired(seq, 24_000);
+    f.state_mut().hardship = 20;
     f.ack(&ack(5 * MSS, 45_000, &[]));
-    // nine were counted; of what is acknowledged a byte is new, at least
-    assert_eq!(f.state().delivered_bytes, 9 * MSS + 1);
-    f.ack(&ack(10 * MSS, 46_000, &[]));
+    // though most of it was counted before, it is progress
+    assert_eq!((f.state().hardship, f.state().progress_at_us), (15, 45_000));
+    // the five behind may have drawn all but four of the duplicates
+    assert_eq!(f.state().delivered_bytes, 10 * MSS);
+    for i in 6..=10 {
+        (0..5).for_each(|n| {
+            f.ack(&ack((i - 1) * MSS, 46_000 + i * 100 + n, &[]));
+        });
+        f.ack(&ack(i * MSS, 46_000 + i * 100 + 50, &[]));
+        let counted_bytes = f.state().delivered_bytes - f.state().dup_delivered_bytes;
+        assert_eq!(counted_bytes, i * MSS);
+        assert!(f.state().dup_delivered_bytes <= (10 - i) * MSS, "{i}");
+    }
     assert_eq!(f.state().delivered_bytes, 10 * MSS);
 }
 
