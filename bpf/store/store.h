@@ -29,7 +29,7 @@ static __always_inline struct wl_table *wl_table_at(struct wl_flow *f, __u32 chu
 }
 
 /* The block of the store in which the flow has that of its stream, numbered from 1; 0: none. */
-static __always_inline __u32 wl_block_at(struct wl_flow *f, __u32 block)
+static __always_inline __u32 wl_block_find(struct wl_flow *f, __u32 block)
 {
 	__u32 held = wl_block_held(f, block);
 	__u32 chunk = block / WL_CHUNK_BLOCKS;
@@ -45,9 +45,15 @@ static __always_inline __u32 wl_block_at(struct wl_flow *f, __u32 block)
 	return chunk ? (chunk - 1) * WL_CHUNK_BLOCKS + block % WL_CHUNK_BLOCKS + 1 : 0;
 }
 
-static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number)
+/* The same. Global: verified once, and not wherever a record is looked up. */
+__noinline __u32 wl_block_at(struct wl_flow *f, __u32 block)
 {
-	__u32 block = wl_block_at(f, wl_record_block(number));
+	return f ? wl_block_find(f, block) : 0;
+}
+
+/* The record of that number in a block of the store, numbered from 1, or NULL: it is 0. */
+static __always_inline struct wl_seg *wl_seg_in(__u32 block, __u32 number)
+{
 	struct wl_chunk_segs *segs;
 	__u32 chunk, place;
 
@@ -61,6 +67,16 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number
 	place = block * WL_BLOCK_RECORDS | number % WL_BLOCK_RECORDS;
 	WL_MASK(place, WL_CHUNK_RECORDS - 1);
 	return &segs->seg[place];
+}
+
+static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number)
+{
+	return wl_seg_in(wl_block_at(f, wl_record_block(number)), number);
+}
+
+static __always_inline struct wl_seg *wl_seg_at_leaf(struct wl_flow *f, wl_u32 number)
+{
+	return wl_seg_in(wl_block_find(f, wl_record_block(number)), number);
 }
 
 /*

@@ -39,6 +39,11 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number
 	return &segs->seg[number];
 }
 
+static __always_inline struct wl_seg *wl_seg_at_leaf(struct wl_flow *f, wl_u32 number)
+{
+	return wl_seg_at(f, number);
+}
+
 static __always_inline __u64 wl_parity_repair(struct wl_flow *f, __u32 now_us)
 {
 	struct wl_seg *seg = wl_next_repair(f);

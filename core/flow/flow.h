@@ -431,6 +431,9 @@ WL_INLINE wl_u32 wl_block_held(const struct wl_flow *f, wl_u32 block)
  */
 static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number);
 
+/* The same without a call of its own: for what the longest chains of calls end with, of which BPF allows eight. */
+static struct wl_seg *wl_seg_at_leaf(struct wl_flow *f, wl_u32 number);
+
 /* Does the flow hold some of the store? */
 WL_INLINE int wl_is_stored(const struct wl_flow *f)
 {

@@ -348,7 +348,7 @@ struct wl_lose_first {
 	struct wl_flow *f;
 	wl_u32 at; /* with next: wl_walk() */
 	wl_u32 next;
-	wl_u32 lost_bytes;
+	wl_u32 number; /* of the record; WL_NO_SLOT: not found yet */
 };
 
 static long wl_lose_first_step(wl_u32 i, void *ctx)
@@ -363,8 +363,7 @@ static long wl_lose_first_step(wl_u32 i, void *ctx)
 	seg = wl_walk(c->f, &c->at, &c->next, &number);
 	if (!seg || (seg->flags & WL_SEG_SACKED))
 		return 0;
-	wl_seg_clip(c->f, seg, number);
-	c->lost_bytes = wl_seg_lose(c->f, seg, number, 1);
+	c->number = number;
 	return 1;
 }
 
@@ -378,11 +377,17 @@ WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f)
 	if (!f)
 		return 0;
 	wl_u32 hole_end = wl_track_hole_at_una(f);
-	struct wl_lose_first c = { .f = f, .at = hole_end == f->una ? f->una_seg : hole_end };
+	struct wl_lose_first c = { .f = f, .at = hole_end == f->una ? f->una_seg : hole_end, .number = WL_NO_SLOT };
+	struct wl_seg *seg;
 
 	if (f->una != f->nxt)
 		wl_loop(WL_LOSE_STEPS, wl_lose_first_step, &c);
-	return c.lost_bytes;
+	/* here, where the chain of calls is one shorter than in a step */
+	seg = c.number == WL_NO_SLOT ? 0 : wl_seg_at(f, c.number & (WL_FLOW_RECORDS - 1));
+	if (!seg)
+		return 0;
+	wl_seg_clip(f, seg, c.number);
+	return wl_seg_lose(f, seg, c.number, 1);
 }
 
 /*

@@ -170,7 +170,7 @@ static long wl_find_step(wl_u32 i, void *ctx)
 {
 	struct wl_find *c = ctx;
 	wl_u32 number = c->number & (WL_FLOW_RECORDS - 1);
-	struct wl_seg *seg = wl_seg_at(c->f, number);
+	struct wl_seg *seg = wl_seg_at_leaf(c->f, number);
 	wl_u32 follows = seg ? wl_seg_follows(c->f, seg, number) : 0;
 
 	(void)i;
@@ -247,7 +247,7 @@ WL_INLINE void wl_list_prepend(struct wl_flow *f, wl_u32 *head, wl_u32 *tail, st
 WL_INLINE void wl_list_insert(struct wl_flow *f, wl_u32 *tail, struct wl_seg *before, wl_u32 before_slot,
 			      struct wl_seg *seg, wl_u32 slot)
 {
-	struct wl_seg *next = before->next == WL_NO_SLOT ? 0 : wl_seg_at(f, before->next);
+	struct wl_seg *next = before->next == WL_NO_SLOT ? 0 : wl_seg_at_leaf(f, before->next);
 
 	seg->prev = before_slot;
 	seg->next = before->next;
@@ -260,8 +260,8 @@ WL_INLINE void wl_list_insert(struct wl_flow *f, wl_u32 *tail, struct wl_seg *be
 
 WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u32 *head, wl_u32 *tail, struct wl_seg *seg)
 {
-	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
-	struct wl_seg *next = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
+	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at_leaf(f, seg->prev);
+	struct wl_seg *next = seg->next == WL_NO_SLOT ? 0 : wl_seg_at_leaf(f, seg->next);
 
 	if (prev)
 		prev->next = seg->next;
@@ -341,7 +341,7 @@ WL_GLOBAL wl_u32 wl_overflow_before(struct wl_flow *f, wl_u32 slot, wl_u32 seq)
 	wl_u32 before = slot;
 
 	for (wl_u32 i = 0; seg && i < WL_CHUNK_OVERFLOW; i++) {
-		wl_u32 number = (slot & ~(WL_CHUNK_RECORDS - 1)) | seg->follows;
+		wl_u32 number = (before & ~(WL_CHUNK_RECORDS - 1)) | seg->follows;
 
 		seg = seg->follows ? wl_seg_at(f, number & (WL_FLOW_RECORDS - 1)) : 0;
 		if (!seg || wl_after(seg->seq, seq))
@@ -355,13 +355,13 @@ WL_GLOBAL wl_u32 wl_overflow_before(struct wl_flow *f, wl_u32 slot, wl_u32 seq)
 WL_INLINE void wl_list_replace(struct wl_flow *f, const struct wl_seg *seg, wl_u32 to)
 {
 	int is_lost = seg->flags & WL_SEG_LOST;
-	struct wl_seg *other = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
+	struct wl_seg *other = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at_leaf(f, seg->prev);
 
 	if (other)
 		other->next = to;
 	else
 		*(is_lost ? &f->lost_head : &f->resent_head) = to;
-	other = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
+	other = seg->next == WL_NO_SLOT ? 0 : wl_seg_at_leaf(f, seg->next);
 	if (other)
 		other->prev = to;
 	else
@@ -373,8 +373,8 @@ WL_GLOBAL wl_u32 wl_overflow_move(struct wl_flow *f, wl_u32 slot, wl_u32 number)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	struct wl_seg *first = wl_seg_at(f, slot & (WL_FLOW_RECORDS - 1));
-	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *first = wl_seg_at_leaf(f, slot & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *seg = wl_seg_at_leaf(f, number & (WL_FLOW_RECORDS - 1));
 
 	if (!first || !seg)
 		return WL_NO_SLOT;
@@ -447,8 +447,8 @@ WL_GLOBAL int wl_seg_split(struct wl_flow *f, wl_u32 number, wl_u32 rest_number,
 {
 	if (!f)
 		return -1;
-	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
-	struct wl_seg *rest = wl_seg_at(f, rest_number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *seg = wl_seg_at_leaf(f, number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *rest = wl_seg_at_leaf(f, rest_number & (WL_FLOW_RECORDS - 1));
 	wl_u32 follows;
 
 	if (!seg || !rest)

@@ -45,6 +45,11 @@ static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_
 	return *segs ? &(*segs)->seg[number % WL_CHUNK_RECORDS] : NULL;
 }
 
+static struct wl_seg *wl_seg_at_leaf(struct wl_flow *f, wl_u32 number)
+{
+	return wl_seg_at(f, number);
+}
+
 /* Frees the flow and its records. */
 static void wln_scoreboard_free(struct wln_flow *n)
 {
