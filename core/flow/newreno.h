@@ -10,6 +10,10 @@
  * (tcp_add_reno_sack()), so that rates and rounds go on in recovery, and is taken off when segments are acknowledged with the hole
  * (tcp_remove_reno_sacks()). No more is counted than what is in flight, less the head.
  *
+ * What is acknowledged less than a round trip after its copy was sent had arrived before, and the copy draws a duplicate that tells
+ * nothing. As many duplicates count for nothing, until what was sent after the copies is acknowledged. (RFC 6582, section 4, has two
+ * heuristics for the same: both would also miss a loss among what was sent since.)
+ *
  * Deviation: the window is not inflated by duplicates.
  */
 #ifndef WL_FLOW_NEWRENO_H
@@ -46,6 +50,13 @@ WL_INLINE void wl_dupacks_settle(struct wl_flow *f, struct wl_delivery *d, wl_u3
 	d->newly_bytes -= counted_bytes;
 	/* it has waited for the retransmission: the path delivered it long before, unless duplicates have told */
 	d->is_late = d->has_resent && wl_sat_sub(behind_hole_bytes, counted_bytes) > acked_bytes / 8;
+}
+
+/* A record is acknowledged, and so soon after its copy was sent that the copy was needless. */
+WL_INLINE void wl_early_copy(struct wl_flow *f)
+{
+	f->early_copies += f->early_copies < 255;
+	f->early_end = f->nxt;
 }
 
 /*
@@ -104,6 +115,10 @@ WL_INLINE wl_u32 wl_newreno_ack(struct wl_flow *f, const struct wl_ack *a, struc
 	if ((f->flags & WL_FLOW_SACK) || f->una == f->nxt || wl_is_closed(f) || wl_is_acked_in_part(f))
 		return 0;
 	if (a->ack == f->una && !a->says_more && !s->acked_bytes) {
+		if (f->early_copies) {
+			f->early_copies--;
+			return 0;
+		}
 		f->dupacks += f->dupacks < 255;
 		wl_dupack_delivers(f, s);
 	}
