@@ -27,6 +27,7 @@ mod report;
 mod rtt;
 mod scenario;
 mod schedule;
+mod sending;
 mod topology;
 mod tunables;
 mod unitless;

@@ -6,12 +6,12 @@ use crate::{
     Buffer, Fraction, GilbertElliott, Link,
     impairments::{Entry, Impairments},
     queue_times::QueueTimes,
+    sending::Sending,
 };
 use hdrhistogram::Histogram;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,9 +171,8 @@ pub struct LinkModel {
     free_at_ns: u64,
     /// ... and the fraction of a ns beyond, in units of 1/rate_bps, so that rates are exact.
     free_rest: u64,
-    /// Departure times and lengths of what is queued or being sent.
-    queue: VecDeque<(u64, u64)>,
-    queue_bytes: u64,
+    /// What is queued or being sent.
+    queue: Sending,
     /// What waits in the queue of a discipline (see `discipline/queue.rs`), apart from `queue`.
     waiting: Queued,
     last_out_ns: u64,
@@ -205,8 +204,7 @@ impl LinkModel {
             rng: Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(2).wrapping_add(backward.into())),
             free_at_ns: 0,
             free_rest: 0,
-            queue: VecDeque::new(),
-            queue_bytes: 0,
+            queue: Sending::default(),
             waiting: Queued::default(),
             last_out_ns: 0,
             queue_times: QueueTimes::default(),
@@ -218,8 +216,7 @@ impl LinkModel {
 
     /// Packets that queue or are being sent at `now_ns`, which is not before the last arrival.
     pub fn queued_packets(&self, now_ns: u64) -> usize {
-        let sent = self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns);
-        self.queue.len() - sent + self.waiting.packets as usize
+        self.queue.packets_after(now_ns) + self.waiting.packets as usize
     }
 
     /// When all that was accepted so far has been sent.
@@ -234,8 +231,8 @@ impl LinkModel {
 
     fn is_over(&self, limit: Option<Buffer>, bytes: u64, packets: u64) -> bool {
         match limit {
-            Some(Buffer::Bytes(n)) => self.queue_bytes + bytes > n,
-            Some(Buffer::Packets(n)) => self.queue.len() as u64 + packets > n,
+            Some(Buffer::Bytes(n)) => self.queue.queued().bytes + bytes > n,
+            Some(Buffer::Packets(n)) => self.queue.packets() + packets > n,
             _ => false,
         }
     }
@@ -247,20 +244,7 @@ impl LinkModel {
 
     /// Forgets what has been sent by `now_ns`, and returns it.
     pub fn settle(&mut self, now_ns: u64) -> Queued {
-        let mut sent = Queued::default();
-        while let Some(&(departs, length)) = self.queue.front()
-            && departs <= now_ns
-        {
-            self.queue.pop_front();
-            sent.packets += 1;
-            sent.bytes += length;
-        }
-        if self.queue.is_empty() {
-            // what comes next takes the same place again, not one that has left the caches
-            self.queue.clear();
-        }
-        self.queue_bytes -= sent.bytes;
-        sent
+        self.queue.settle(now_ns)
     }
 
     /// The same where others use the memory, too: `has_room`: whether they have left enough.
@@ -336,13 +320,14 @@ impl LinkModel {
 
     /// What the link is sending.
     pub(crate) fn sending(&self) -> Queued {
-        Queued { packets: self.queue.len() as u64, bytes: self.queue_bytes }
+        self.queue.queued()
     }
 
     /// The queue of a discipline is so long now.
     pub(crate) fn set_waiting(&mut self, waiting: Queued) {
         self.waiting = waiting;
-        let (bytes, packets) = (self.queue_bytes + waiting.bytes, self.queue.len() as u64 + waiting.packets);
+        let Queued { packets, bytes } = self.queue.queued();
+        let (bytes, packets) = (bytes + waiting.bytes, packets + waiting.packets);
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(bytes);
         self.stats.queue_max_packets = self.stats.queue_max_packets.max(packets);
     }
@@ -387,10 +372,10 @@ impl LinkModel {
         self.stats.queued_packets += 1;
         self.sent_bytes += bytes;
         self.first_in_ns.get_or_insert(arrived_ns);
-        self.queue.push_back((self.free_at_ns, bytes));
-        self.queue_bytes += bytes;
-        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue_bytes);
-        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.len() as u64);
+        self.queue.push(self.free_at_ns, bytes);
+        let queued = self.queue.queued();
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(queued.bytes);
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(queued.packets);
         self.free_at_ns
     }
 

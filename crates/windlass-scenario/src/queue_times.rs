@@ -4,6 +4,8 @@
 /// Places of a stretch in which times double.
 const PLACES: usize = 128;
 const PLACE_BITS: u32 = PLACES.ilog2();
+/// Times that are kept until they are counted together: each count is far away, but several can be fetched at once.
+const RECENT: usize = 16;
 /// Longer times are counted as this one: more than a minute.
 const LONGEST_NS: u64 = (1 << 36) - 1;
 
@@ -13,6 +15,9 @@ pub struct QueueTimes {
     count: u64,
     /// Times of 0.
     zeros: u64,
+    /// Where the last ones will be counted: stretch times [`PLACES`], and place in it.
+    recent: [u16; RECENT],
+    recent_count: u8,
     /// Up to 127 ns one by one; then each stretch is twice as long as the one before.
     stretches: Vec<Option<Box<[u32; PLACES]>>>,
 }
@@ -26,15 +31,28 @@ impl QueueTimes {
             return;
         }
         let (stretch, place) = place(time_ns.min(LONGEST_NS));
-        if stretch >= self.stretches.len() {
-            self.stretches.resize_with(stretch + 1, || None);
+        self.recent[usize::from(self.recent_count) % RECENT] = (stretch * PLACES + place) as u16;
+        self.recent_count += 1;
+        if usize::from(self.recent_count) == RECENT {
+            self.count_recent();
         }
-        let counts = self.stretches[stretch].get_or_insert_with(|| Box::new([0; PLACES]));
-        counts[place] = counts[place].saturating_add(1);
+    }
+
+    fn count_recent(&mut self) {
+        for recent in &self.recent[..self.recent_count.into()] {
+            let (stretch, place) = (usize::from(*recent) / PLACES, usize::from(*recent) % PLACES);
+            if stretch >= self.stretches.len() {
+                self.stretches.resize_with(stretch + 1, || None);
+            }
+            let counts = self.stretches[stretch].get_or_insert_with(|| Box::new([0; PLACES]));
+            counts[place] = counts[place].saturating_add(1);
+        }
+        self.recent_count = 0;
     }
 
     /// The time that this share of packets did not exceed, 0 to 1, rounded up to what is distinguished; 0: there are none.
-    pub fn quantile_ns(&self, share: f64) -> u64 {
+    pub fn quantile_ns(&mut self, share: f64) -> u64 {
+        self.count_recent();
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut seen = self.zeros;
         if seen >= rank {
@@ -95,6 +113,7 @@ mod tests {
         (0..1000).for_each(|_| times.record(0));
         assert_eq!((times.stretches.capacity(), times.quantile_ns(0.99)), (0, 0));
         times.record(40_000);
+        assert_eq!(times.quantile_ns(1.0), 40_191);
         assert_eq!(times.stretches.iter().flatten().count(), 1);
     }
 }

@@ -53,10 +53,16 @@ impl Load {
         Load { name: name.into(), connections, scenario, config: Config::default() }
     }
 
+    /// What does not fit into caches: a fat-tree with k = 16, whose 1024 hosts send 1 MB each, and a GB over 80,000 connections.
+    pub fn large() -> Vec<Load> {
+        let shared_out = Load { name: "large-shared-out-80000".into(), ..Load::shared_out(80_000) };
+        vec![Load::fat_tree("large-fat-tree", 16, 1_000_000), shared_out]
+    }
+
     /// The loads that are compared with ns-3 (`benches/ns3`): five flows over a switch, an incast of 40 hosts with 25
-    /// connections each, and a fat-tree.
+    /// connections each, and a fat-tree whose 128 hosts send 10 MB each.
     pub fn compared() -> Vec<Load> {
-        vec![Load::five_flows(), Load::incast(1000), Load::fat_tree()]
+        vec![Load::five_flows(), Load::incast(1000), Load::fat_tree("fat-tree", 8, 10_000_000)]
     }
 
     /// The same amount of data over ever more connections.
@@ -112,19 +118,23 @@ impl Load {
         Load::new(name, connections, &text)
     }
 
-    /// A fat-tree with k = 8: each of 128 hosts sends 10 MB to the host half the network further, by DCTCP.
-    fn fat_tree() -> Load {
-        let mut text = String::from(
-            "name = \"fat-tree\"\n[topology]\nshape = \"fat-tree\"\nk = 8\n\
-             edge = { rate = \"10 Gbit/s\", delay = \"5 us\" }\nfabric = { rate = \"10 Gbit/s\", delay = \"5 us\" }\n\
-             switch = { port_buffer = \"350 kB\", ecn = \"65 packets\" }\n",
+    /// Each host of a fat-tree sends so much to the host half the network further, by DCTCP.
+    fn fat_tree(name: &str, k: usize, size_bytes: usize) -> Load {
+        let mut text = format!(
+            "name = \"{name}\"\n[topology]\nshape = \"fat-tree\"\nk = {k}\n\
+             edge = {{ rate = \"10 Gbit/s\", delay = \"5 us\" }}\nfabric = {{ rate = \"10 Gbit/s\", delay = \"5 us\" }}\n\
+             switch = {{ port_buffer = \"350 kB\", ecn = \"65 packets\" }}\n"
         );
-        let host = |i: usize| format!("host-{}-{}-{}", i / 16 % 8 + 1, i / 4 % 4 + 1, i % 4 + 1);
-        for i in 0..128 {
-            text += &flow(&host(i), &host(i + 64), 10_000_000, "dctcp");
+        // k pods, k/2 edge switches in each, k/2 hosts at each
+        let half = k / 2;
+        let host =
+            |i: usize| format!("host-{}-{}-{}", i / (half * half) % k + 1, i / half % half + 1, i % half + 1);
+        let hosts = k * half * half;
+        for i in 0..hosts {
+            text += &flow(&host(i), &host(i + hosts / 2), size_bytes, "dctcp");
         }
         let config = Config { ecn: Ecn::Exact, ..Config::default() };
-        Load { config, ..Load::new("fat-tree", 128, &text) }
+        Load { config, ..Load::new(name, hosts, &text) }
     }
 
     /// The most memory that it may take, as estimated before it begins.

@@ -12,7 +12,8 @@
 //! Links deliver in order, so only the first packet of each link is in the heap (see `network.rs`): it holds as many
 //! entries as there are busy links and armed timers, however many packets are on their way.
 
-use std::hint::select_unpredictable;
+use crate::prefetch::prefetch;
+use std::{collections::BTreeMap, hint::select_unpredictable};
 
 const TIME_SHIFT: u32 = 76;
 /// The latest time that an event can have; what is due later is due then, long after any run.
@@ -44,6 +45,13 @@ pub enum Kind {
     Dequeue,
 }
 
+impl Kind {
+    /// Whether the target is an endpoint.
+    pub fn is_of_endpoint(self) -> bool {
+        matches!(self, Kind::Xmit | Kind::Pace | Kind::Ack | Kind::Group)
+    }
+}
+
 const KINDS: [Kind; 9] = [
     Kind::Link,
     Kind::Packet,
@@ -61,6 +69,9 @@ const KINDS: [Kind; 9] = [
 pub struct Event(u128);
 
 impl Event {
+    /// One that is in no queue, and comes after all others.
+    pub const NONE: Event = Event(u128::MAX);
+
     /// When it happens.
     pub fn at_ns(self) -> u64 {
         (self.0 >> TIME_SHIFT) as u64
@@ -71,26 +82,50 @@ impl Event {
         KINDS[(self.0 as u32 >> KIND_SHIFT) as usize]
     }
 
+    fn is_packet(self) -> bool {
+        matches!(self.kind(), Kind::Link | Kind::Packet)
+    }
+
     /// The target.
     pub fn index(self) -> u32 {
         self.0 as u32 & ((1 << KIND_SHIFT) - 1)
     }
 }
 
-impl Default for Event {
-    /// An event that is in no queue.
-    fn default() -> Event {
-        Event(u128::MAX)
-    }
-}
+/// Timers that are due within about a millisecond of each other.
+const NEAR_SHIFT: u32 = 20;
 
 /// All events to come. Packets and timers stand in heaps of their own: packets come and go all the time but few are in
-/// the heap at once; timers are there by the thousand, and are hardly touched.
-#[derive(Debug, Default)]
+/// the heap at once. Timers are there by the hundred thousand, most of them for later: those lie in no order until their
+/// millisecond comes, so that the heap stays small.
+#[derive(Debug)]
 pub struct EventQueue {
     packets: Heap,
+    /// All that are due before `far_from`, and perhaps later ones.
     timers: Heap,
+    /// The others, by their milliseconds.
+    far: BTreeMap<u64, Vec<Event>>,
+    /// The first time of those; the last of all if there are none.
+    far_from: Event,
+    /// What a millisecond has left of memory.
+    spare: Vec<Event>,
+    /// The millisecond that was last brought near.
+    near: u64,
     scheduled: u64,
+}
+
+impl Default for EventQueue {
+    fn default() -> EventQueue {
+        EventQueue {
+            packets: Heap::default(),
+            timers: Heap::default(),
+            far: BTreeMap::new(),
+            far_from: Event::NONE,
+            spare: Vec::new(),
+            near: 0,
+            scheduled: 0,
+        }
+    }
 }
 
 impl EventQueue {
@@ -105,7 +140,28 @@ impl EventQueue {
 
     /// Puts an event into the queue.
     pub fn push(&mut self, event: Event) {
-        self.heap_of(event).push(event);
+        if event.is_packet() {
+            return self.packets.push(event);
+        }
+        let millisecond = event.at_ns() >> NEAR_SHIFT;
+        if millisecond <= self.near {
+            return self.timers.push(event);
+        }
+        let begin = Event(u128::from(millisecond << NEAR_SHIFT) << TIME_SHIFT);
+        self.far_from = self.far_from.min(begin);
+        self.far.entry(millisecond).or_insert_with(|| std::mem::take(&mut self.spare)).push(event);
+    }
+
+    /// Brings the first millisecond of timers near.
+    #[cold]
+    fn approach(&mut self) {
+        if let Some((millisecond, mut events)) = self.far.pop_first() {
+            self.near = millisecond;
+            events.drain(..).for_each(|event| self.timers.push(event));
+            self.spare = events;
+        }
+        let next = self.far.first_key_value().map(|(millisecond, _)| millisecond);
+        self.far_from = next.map_or(Event::NONE, |next| Event(u128::from(next << NEAR_SHIFT) << TIME_SHIFT));
     }
 
     /// Schedules something.
@@ -115,9 +171,26 @@ impl EventQueue {
     }
 
     /// The next event; none: nothing will ever happen again.
-    pub fn peek(&self) -> Option<Event> {
+    pub fn peek(&mut self) -> Option<Event> {
         let next = self.packets.first().min(self.timers.first());
-        (next != Event::default()).then_some(next)
+        if next < self.far_from {
+            return Some(next);
+        }
+        if self.far_from == Event::NONE {
+            return None;
+        }
+        self.approach();
+        self.peek()
+    }
+
+    /// The timer that is likely to be the next one.
+    pub fn coming_timer(&self) -> Event {
+        self.timers.first()
+    }
+
+    /// The events of packets that are likely to be the next two; those of timers may come before.
+    pub fn coming(&self) -> [Event; 2] {
+        [self.packets.first(), self.packets.second()]
     }
 
     /// Takes the next event out.
@@ -138,72 +211,110 @@ impl EventQueue {
     }
 
     fn heap_of(&mut self, event: Event) -> &mut Heap {
-        match event.kind() {
-            Kind::Link | Kind::Packet => &mut self.packets,
-            _ => &mut self.timers,
+        match event.is_packet() {
+            true => &mut self.packets,
+            false => &mut self.timers,
         }
     }
 }
 
+/// Siblings, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Four([Event; CHILDREN]);
+
+/// Nothing stands there.
+const EMPTY: Four = Four([Event::NONE; CHILDREN]);
+/// Place of the first event. So the children of the event at place `p` are `fours[p - 2]`, and the parent of those in
+/// `fours[i]` stands at `i + 2`.
+const FIRST: usize = CHILDREN - 1;
+/// From so many on, the last ones have left the caches.
+const MANY_FOURS: usize = 512;
+
 /// A 4-ary heap.
 #[derive(Debug, Default)]
-struct Heap(Vec<Event>);
+struct Heap {
+    /// No place behind the last event holds one, so that [`EMPTY`] places sort last by themselves.
+    fours: Vec<Four>,
+    len: usize,
+}
 
 impl Heap {
     /// The first event, or the last of all if there is none.
     fn first(&self) -> Event {
-        self.0.first().copied().unwrap_or_default()
+        self.fours.first().map_or(Event::NONE, |four| four.0[FIRST])
+    }
+
+    /// The one after it, likewise.
+    fn second(&self) -> Event {
+        self.fours.get(1).map_or(Event::NONE, |four| least(four).1)
+    }
+
+    fn set(&mut self, place: usize, event: Event) {
+        self.fours[place / CHILDREN].0[place % CHILDREN] = event;
     }
 
     fn push(&mut self, event: Event) {
-        let mut hole = self.0.len();
-        self.0.push(event);
-        while hole > 0 {
-            let parent = (hole - 1) / CHILDREN;
-            if self.0[parent] <= event {
+        let mut hole = FIRST + self.len;
+        self.len += 1;
+        if hole / CHILDREN == self.fours.len() {
+            self.fours.push(EMPTY);
+        }
+        while hole > FIRST {
+            let parent = hole / CHILDREN + 2;
+            let above = self.fours[parent / CHILDREN].0[parent % CHILDREN];
+            if above <= event {
                 break;
             }
-            self.0[hole] = self.0[parent];
+            self.set(hole, above);
             hole = parent;
         }
-        self.0[hole] = event;
+        self.set(hole, event);
     }
 
     fn pop(&mut self) {
-        if let Some(last) = self.0.pop()
-            && !self.0.is_empty()
-        {
+        let Some(len) = self.len.checked_sub(1) else { return };
+        self.len = len;
+        let place = FIRST + len;
+        let last = self.fours[place / CHILDREN].0[place % CHILDREN];
+        self.set(place, Event::NONE);
+        if place.is_multiple_of(CHILDREN) {
+            self.fours.pop();
+        }
+        if len > 0 {
             self.sift_down(last);
         }
     }
 
     /// Puts `event` in place of the first one.
     fn sift_down(&mut self, event: Event) {
-        let heap = self.0.as_mut_slice();
-        let mut hole = 0;
-        loop {
-            let first = hole * CHILDREN + 1;
-            let (child, least) = match heap.get(first..) {
-                Some(&[a, b, c, d, ..]) => {
-                    // which of them it is cannot be predicted
-                    let (ab, least_ab) = select_unpredictable(b < a, (1, b), (0, a));
-                    let (cd, least_cd) = select_unpredictable(d < c, (3, d), (2, c));
-                    select_unpredictable(least_cd < least_ab, (cd, least_cd), (ab, least_ab))
-                }
-                Some(few) if !few.is_empty() => {
-                    let (child, least) = few.iter().enumerate().min_by_key(|(_, e)| **e).expect("not empty");
-                    (child, *least)
-                }
-                _ => break,
-            };
+        let fours = self.fours.as_mut_slice();
+        let mut hole = FIRST;
+        while let Some(four) = fours.get(hole - 2) {
+            let (child, least) = least(four);
             if least >= event {
                 break;
             }
-            heap[hole] = least;
-            hole = first + child;
+            // one of them comes next
+            if fours.len() > MANY_FOURS {
+                let grandchildren = CHILDREN * (hole - 2) - 2;
+                fours.iter().skip(grandchildren).take(CHILDREN).for_each(prefetch);
+            }
+            fours[hole / CHILDREN].0[hole % CHILDREN] = least;
+            hole = CHILDREN * (hole - 2) + child;
         }
-        heap[hole] = event;
+        fours[hole / CHILDREN].0[hole % CHILDREN] = event;
     }
+}
+
+/// Which of four is the first, and itself.
+#[inline(always)]
+fn least(four: &Four) -> (usize, Event) {
+    let Four([a, b, c, d]) = *four;
+    // which of them it is cannot be predicted
+    let (ab, least_ab) = select_unpredictable(b < a, (1, b), (0, a));
+    let (cd, least_cd) = select_unpredictable(d < c, (3, d), (2, c));
+    select_unpredictable(least_cd < least_ab, (cd, least_cd), (ab, least_ab))
 }
 
 #[cfg(test)]
@@ -240,10 +351,39 @@ mod tests {
         assert_eq!(times, [1, LAST_NS, LAST_NS]);
     }
 
+    const MILLISECOND_NS: u64 = 1 << NEAR_SHIFT;
+
+    /// More than are fetched ahead of their turn, of packets and of timers.
+    #[test]
+    fn thousands_of_events_come_in_order() {
+        let mut queue = EventQueue::default();
+        let count = 8 * (CHILDREN * MANY_FOURS) as u64;
+        for i in 0..count {
+            let kind = if i % 2 == 0 { Kind::Link } else { Kind::Xmit };
+            queue.schedule(i * 7919 % count, kind, i as u32);
+        }
+        let times: Vec<u64> = std::iter::from_fn(|| queue.pop().map(Event::at_ns)).collect();
+        assert_eq!(times, (0..count).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_timer_for_later_is_not_in_the_heap() {
+        let mut queue = EventQueue::default();
+        let times = [3 * MILLISECOND_NS, 1, 200 * MILLISECOND_NS, 3 * MILLISECOND_NS + 1];
+        times.iter().for_each(|at_ns| queue.schedule(*at_ns, Kind::Xmit, 0));
+        let mut seen = Vec::new();
+        while let Some(event) = queue.pop() {
+            seen.push((event.at_ns(), queue.timers.len));
+        }
+        assert_eq!(seen, [(times[1], 0), (times[0], 1), (times[3], 0), (times[2], 0)]);
+    }
+
     proptest! {
-        /// Whatever is pushed, popped and replaced in whatever order: as a sorted list would do it.
+        /// Whatever is pushed, popped and replaced in whatever order, near or far: as a sorted list would do it.
         #[test]
-        fn events_come_in_order(steps in proptest::collection::vec((0u8..4, 0u64..50), 0..400)) {
+        fn events_come_in_order(
+            steps in proptest::collection::vec((0u8..4, prop_oneof![0u64..50, 0..50 * MILLISECOND_NS]), 0..400)
+        ) {
             let mut queue = EventQueue::default();
             let mut sorted: Vec<Event> = Vec::new();
             for (act, at_ns) in steps {

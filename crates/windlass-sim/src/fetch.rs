@@ -5,6 +5,7 @@
 use crate::{
     network::Network,
     packet::Packet,
+    prefetch::{prefetch, prefetch_all},
     tcp::{Config, Endpoint, Phase},
     time::{S, US, core_us},
 };
@@ -48,6 +49,7 @@ pub struct Asked {
 
 /// One connection. The client is endpoint 2 x index, the server 2 x index + 1.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Fetch {
     /// Client and server.
     pub ends: [Endpoint; 2],
@@ -56,10 +58,10 @@ pub struct Fetch {
     /// Number of the page whose objects it fetches; none: it fetches responses.
     pub page: Option<NonZeroU32>,
     application: Application,
-    /// When it took its place, which another one may have had before.
-    placed_at_us: u64,
     has_first_byte: bool,
     is_over: bool,
+    /// When it took its place, which another one may have had before.
+    placed_at_us: u64,
     /// Responses that have arrived.
     arrived: u32,
     /// Responses that the server has written.
@@ -81,9 +83,9 @@ impl Fetch {
             session,
             page: None,
             application,
-            placed_at_us: now_ns / US,
             has_first_byte: false,
             is_over: false,
+            placed_at_us: now_ns / US,
             arrived: 0,
             written: 0,
             first: None,
@@ -91,6 +93,14 @@ impl Fetch {
             next_end: u64::MAX,
             asked_end: 0,
         }
+    }
+
+    /// Requests what a packet for one of the ends will touch.
+    pub fn prefetch(&self, end: usize) {
+        // first what is looked at first: what stands behind both ends begins and ends with these
+        prefetch(&self.session);
+        prefetch(&self.asked_end);
+        prefetch_all(&self.ends[end]);
     }
 
     /// When it took its place.
@@ -223,7 +233,8 @@ impl Fetch {
                 server.close(net, config);
             }
         }
-        if !self.is_over && self.ends.iter().all(Endpoint::is_closed) {
+        // this end first: the other one is far away
+        if !self.is_over && self.ends[end].is_closed() && self.ends[end ^ 1].is_closed() {
             self.is_over = true;
             notices |= notice::OVER;
         }

@@ -3,6 +3,7 @@
 use crate::{
     engine::Event,
     packet::{NONE, Packet, Slot, flag},
+    prefetch::{prefetch, prefetch_next},
 };
 use std::collections::VecDeque;
 use windlass_scenario::{DisciplineQueue, LinkModel};
@@ -27,10 +28,20 @@ pub struct Flight {
 }
 
 impl Flight {
+    const NONE: Flight = Flight {
+        arrival: Event::NONE,
+        place: NONE,
+        hop: 0,
+        to: 0,
+        wire_bytes: 0,
+        is_ect: false,
+        is_ce: false,
+    };
+
     /// A packet that is in the slab.
     pub fn new(place: u32, slot: &Slot) -> Flight {
         Flight {
-            arrival: Event::default(),
+            arrival: Event::NONE,
             place,
             hop: slot.hop,
             to: slot.to,
@@ -57,6 +68,68 @@ impl Flight {
     }
 }
 
+/// The packets on their way on a direction of a link in order of arrival, unless they may be reordered. One cache line, apart from
+/// the link, so that those of thousands of links stay near.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Flights {
+    /// Of a packet that has no place: there is none.
+    first: Flight,
+    behind: VecDeque<Flight>,
+}
+
+impl Default for Flights {
+    fn default() -> Flights {
+        Flights { first: Flight::NONE, behind: VecDeque::new() }
+    }
+}
+
+impl Flights {
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.first.place == NONE
+    }
+
+    /// The first one.
+    pub fn first(&self) -> Option<&Flight> {
+        Some(&self.first).filter(|first| first.place != NONE)
+    }
+
+    /// A packet comes behind the others.
+    pub fn push(&mut self, flight: Flight) {
+        match self.is_empty() {
+            true => self.first = flight,
+            false => {
+                self.behind.push_back(flight);
+                self.behind.back().into_iter().for_each(prefetch_next);
+            }
+        }
+    }
+
+    /// Takes the first one out; the next one is the first then.
+    pub fn take(&mut self) -> Option<Flight> {
+        let first = *self.first()?;
+        match self.behind.pop_front() {
+            Some(next) => {
+                self.first = next;
+                self.behind.front().into_iter().for_each(prefetch);
+            }
+            None => {
+                self.first = Flight::NONE;
+                // what comes next takes the same place again, not one that has left the caches
+                self.behind.clear();
+            }
+        }
+        Some(first)
+    }
+
+    /// Requests what taking one and pushing one will touch.
+    pub fn prefetch(&self) {
+        self.behind.front().into_iter().for_each(prefetch);
+        self.behind.back().into_iter().for_each(prefetch);
+    }
+}
+
 /// A direction of a link.
 #[derive(Debug)]
 pub struct Link {
@@ -74,8 +147,6 @@ pub struct Link {
     pub queue: Option<Box<DisciplineQueue<Flight>>>,
     /// An event will take the next packet out of that.
     pub is_armed: bool,
-    /// Packets on their way in order of arrival, unless they may be reordered.
-    pub flights: VecDeque<Flight>,
     /// Packets that get lost, counted from 1 in the order in which they come.
     #[cfg(test)]
     pub loses: Vec<u64>,
@@ -98,7 +169,6 @@ impl Link {
             is_host_queue: false,
             queue: None,
             is_armed: false,
-            flights: VecDeque::new(),
             #[cfg(test)]
             loses: Vec::new(),
             #[cfg(test)]

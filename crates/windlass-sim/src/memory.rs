@@ -3,7 +3,7 @@
 use crate::{
     error::SimError,
     fetch::{Fetch, LINGER_NS},
-    link::{Flight, Link},
+    link::{Flight, Flights, Link},
     packet::Slot,
     session::Session,
     tcp::{Config, SEGMENT_BYTES, WRITE_BYTES},
@@ -35,7 +35,7 @@ pub fn needed_bytes(scenario: &Scenario, config: &Config, interval_ns: Option<No
     let connections = scenario.flows.iter().map(|f| connections(f, scenario)).fold(0, u64::saturating_add);
     let responses = scenario.flows.iter().map(|f| answered(f, scenario)).fold(0, u64::saturating_add);
     let per_connection = (size_of::<Fetch>() + size_of::<Session>()) as u64 + IDLE_BYTES;
-    let per_link = 2 * (size_of::<Link>() as u64 + LINK_TABLES_BYTES);
+    let per_link = 2 * ((size_of::<Link>() + size_of::<Flights>()) as u64 + LINK_TABLES_BYTES);
     // lists have up to twice the room that they need
     let disciplines = disciplines(scenario);
     let waiting_bytes = if disciplines > 0 { WAITING_BYTES } else { 0 };

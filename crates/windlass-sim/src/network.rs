@@ -5,16 +5,19 @@
 
 use crate::{
     discipline::Class,
-    engine::{EventQueue, Kind},
-    link::{Flight, Link},
+    engine::{Event, EventQueue, Kind},
+    link::{Flight, Flights, Link},
     packet::{Packet, Slab},
     pool::Pool,
-    prefetch::prefetch,
+    prefetch::{prefetch, prefetch_all},
     tap::Tap,
     topology::{Hop, Paths},
 };
 use std::collections::BTreeMap;
 use windlass_scenario::Verdict;
+
+/// Directions of links that do not fit into the nearer caches.
+const MANY_LINKS: usize = 512;
 
 /// What became of the packets that hosts and boxes have sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,10 @@ pub struct Network {
     pub events: EventQueue,
     /// Both directions of each link: 2 x link, plus 1 for backward.
     pub links: Vec<Link>,
+    /// What is on them, by the same numbers.
+    flights: Vec<Flights>,
+    /// There are so many of them that they are far away.
+    has_many_links: bool,
     pools: Vec<Pool>,
     /// Where packets go.
     pub paths: Paths,
@@ -73,7 +80,9 @@ impl Network {
             pool.ports().iter().for_each(|&port| links[port as usize].pool = number);
         }
         let has_disciplines = links.iter().any(|link| link.queue.is_some());
-        Network { links, pools, has_disciplines, ..Network::default() }
+        let flights = links.iter().map(|_| Flights::default()).collect();
+        let has_many_links = links.len() >= MANY_LINKS;
+        Network { links, flights, has_many_links, pools, has_disciplines, ..Network::default() }
     }
 
     /// Puts a packet on the network at hop `hop` of its path. Returns when it leaves the queue of its host; none: it waits in none.
@@ -148,6 +157,10 @@ impl Network {
                 }
                 kind => {
                     self.events.pop();
+                    let coming = self.events.coming_timer();
+                    if coming != Event::NONE && coming.kind().is_of_endpoint() {
+                        soon(coming.index());
+                    }
                     return Some(Happening::Timer(kind, event.index()));
                 }
             };
@@ -155,7 +168,7 @@ impl Network {
             match self.paths.at(flight.hop) {
                 Hop::Link(link) => {
                     // no packet comes before it whose arrival would bring it in
-                    if self.links[link as usize].flights.is_empty() && !self.paths.leads_on(flight.hop + 1) {
+                    if self.flights[link as usize].is_empty() && !self.paths.leads_on(flight.hop + 1) {
                         soon(flight.to);
                     }
                     self.cross(link, flight);
@@ -175,9 +188,9 @@ impl Network {
     /// Takes the first packet off a link; the one behind it becomes the link's event. There is one: only links with
     /// packets are in the queue.
     fn take_first(&mut self, index: u32, soon: impl Fn(u32)) -> Option<Flight> {
-        let flights = &mut self.links[index as usize].flights;
-        let first = flights.pop_front();
-        match flights.front() {
+        let flights = &mut self.flights[index as usize];
+        let first = flights.take();
+        match flights.first() {
             Some(next) => {
                 self.events.replace(next.arrival);
                 if !self.paths.leads_on(next.hop + 1) {
@@ -185,13 +198,41 @@ impl Network {
                     soon(next.to);
                 }
             }
-            None => {
-                // what comes next takes the same place again, not one that has left the caches
-                flights.clear();
-                self.events.drop_first();
-            }
+            None => self.events.drop_first(),
+        }
+        if self.has_many_links {
+            self.prefetch_coming(soon);
         }
         first
+    }
+
+    /// Requests what the next two packets will touch: of the next but one all that can be found from here, of the next one what
+    /// that leads to, which was requested one packet before.
+    fn prefetch_coming(&self, soon: impl Fn(u32)) {
+        let [next, after_next] = self.events.coming();
+        if let Some(flight) = self.first_of(next) {
+            self.flights[next.index() as usize].prefetch();
+            if let Hop::Link(link) = self.paths.at(flight.hop + 1) {
+                self.flights[link as usize].prefetch();
+            }
+        }
+        if let Some(flight) = self.first_of(after_next) {
+            match self.paths.at(flight.hop + 1) {
+                Hop::Link(link) => {
+                    prefetch_all(&self.links[link as usize]);
+                    prefetch(&self.flights[link as usize]);
+                }
+                Hop::Box(_) | Hop::End => soon(flight.to),
+            }
+        }
+    }
+
+    /// The packet that an event is about, if it is the first of a link.
+    fn first_of(&self, event: Event) -> Option<&Flight> {
+        if event == Event::NONE || event.kind() != Kind::Link {
+            return None;
+        }
+        self.flights[event.index() as usize].first()
     }
 
     /// Offers a packet to a link.
@@ -221,7 +262,7 @@ impl Network {
     /// Has a packet do what the link's model has decided.
     pub(crate) fn carry(&mut self, index: u32, mut flight: Flight, verdict: Verdict) {
         let Verdict::Deliver { at_ns, mark } = verdict else { return self.drop(flight.place) };
-        let link = &mut self.links[index as usize];
+        let link = &self.links[index as usize];
         #[cfg(test)]
         if link.loses.contains(&link.model.stats.packets) {
             return self.drop(flight.place);
@@ -236,10 +277,11 @@ impl Network {
             return self.events.schedule(at_ns, Kind::Packet, flight.place);
         }
         flight.arrival = self.events.make(at_ns, Kind::Link, index);
-        if link.flights.is_empty() {
+        let flights = &mut self.flights[index as usize];
+        if flights.is_empty() {
             self.events.push(flight.arrival);
         }
-        link.flights.push_back(flight);
+        flights.push(flight);
     }
 
     fn deliver(&mut self, flight: &Flight, packet: &mut Packet) {

@@ -181,10 +181,15 @@ impl Slot {
     }
 }
 
+/// Slots that are allocated together: one array that grew would be copied each time, and the pages of each copy cleared by the
+/// kernel.
+const SLOTS: usize = 1024;
+
 /// All packets on their way. Places are used again, so that a run allocates no more than it ever has in flight.
 #[derive(Debug)]
 pub struct Slab {
-    slots: Vec<Slot>,
+    /// All of them full, but for the last one.
+    chunks: Vec<Vec<Slot>>,
     free: u32,
     live: u32,
     /// SACK blocks of those packets that have any, and which of these places are free.
@@ -194,7 +199,7 @@ pub struct Slab {
 
 impl Default for Slab {
     fn default() -> Slab {
-        Slab { slots: Vec::new(), free: NONE, live: 0, blocks: Vec::new(), free_blocks: Vec::new() }
+        Slab { chunks: Vec::new(), free: NONE, live: 0, blocks: Vec::new(), free_blocks: Vec::new() }
     }
 }
 
@@ -205,14 +210,23 @@ impl Slab {
         let link = if packet.sack_count > 0 { self.put_blocks(&packet.sack) } else { NONE };
         let slot = Slot::new(packet, link);
         if self.free == NONE {
-            self.slots.push(slot);
-            return self.slots.len() as u32 - 1;
+            return self.append(slot);
         }
         let place = self.free;
-        let free = &mut self.slots[place as usize];
-        self.free = free.link;
-        *free = slot;
+        let free = &mut self[place];
+        let next = std::mem::replace(free, slot).link;
+        self.free = next;
         place
+    }
+
+    fn append(&mut self, slot: Slot) -> u32 {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == SLOTS) {
+            self.chunks.push(Vec::with_capacity(SLOTS));
+        }
+        let before = (self.chunks.len() - 1) * SLOTS;
+        let chunk = &mut self.chunks[before / SLOTS];
+        chunk.push(slot);
+        (before + chunk.len() - 1) as u32
     }
 
     fn put_blocks(&mut self, blocks: &[Block; SACK_BLOCKS]) -> u32 {
@@ -226,7 +240,7 @@ impl Slab {
 
     /// Takes a packet out.
     pub fn take(&mut self, place: u32, packet: &mut Packet) {
-        let slot = &self.slots[place as usize];
+        let slot = &self[place];
         slot.copy_to(packet);
         if slot.sack_count > 0 {
             packet.sack = self.blocks[slot.link as usize];
@@ -237,11 +251,11 @@ impl Slab {
     /// Gives a place back.
     pub fn release(&mut self, place: u32) {
         self.live -= 1;
-        let slot = &mut self.slots[place as usize];
-        if slot.sack_count > 0 {
-            self.free_blocks.push(slot.link);
+        let Slot { sack_count, link, .. } = self[place];
+        if sack_count > 0 {
+            self.free_blocks.push(link);
         }
-        slot.link = self.free;
+        self[place].link = self.free;
         self.free = place;
     }
 
@@ -255,13 +269,13 @@ impl std::ops::Index<u32> for Slab {
     type Output = Slot;
 
     fn index(&self, place: u32) -> &Slot {
-        &self.slots[place as usize]
+        &self.chunks[place as usize / SLOTS][place as usize % SLOTS]
     }
 }
 
 impl std::ops::IndexMut<u32> for Slab {
     fn index_mut(&mut self, place: u32) -> &mut Slot {
-        &mut self.slots[place as usize]
+        &mut self.chunks[place as usize / SLOTS][place as usize % SLOTS]
     }
 }
 
@@ -278,6 +292,18 @@ mod tests {
         assert_eq!(slab.put(&Packet::default()), first);
         assert_eq!(slab.live(), 2);
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_packet_is_found_whatever_comes_behind_it() {
+        let (mut slab, mut out) = (Slab::default(), Packet::default());
+        let count = 3 * SLOTS as u64 + 1;
+        let places: Vec<u32> = (0..count).map(|seq| slab.put(&Packet { seq, ..Packet::default() })).collect();
+        for (place, seq) in places.into_iter().zip(0..) {
+            slab.take(place, &mut out);
+            assert_eq!(out.seq, seq);
+        }
+        assert_eq!((slab.live(), slab.chunks.len()), (0, 4));
     }
 
     #[test]

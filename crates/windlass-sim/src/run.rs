@@ -20,7 +20,6 @@ use crate::{
     memory,
     network::{Happening, Network},
     packet::Packet,
-    prefetch::prefetch_all,
     rng,
     session::Session,
     tap::Tap,
@@ -237,7 +236,7 @@ impl<'a> Sim<'a> {
         let mut packet = Packet::default();
         while self.open > 0 {
             let Sim { net, fetches, .. } = self;
-            let soon = |id: u32| prefetch_all(&fetches[(id >> 1) as usize].ends[(id & 1) as usize]);
+            let soon = |id: u32| fetches[(id >> 1) as usize].prefetch((id & 1) as usize);
             let Some(happening) = net.next(until_ns, &mut packet, soon) else { break };
             happenings = happenings.wrapping_add(1);
             if happenings.is_multiple_of(LOOK_EVERY) && cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {

@@ -13,6 +13,8 @@ use windlass_sim::bench::{Cost, Load};
 const RUNS: usize = 3;
 /// What four thousand connections may make of the cost of a packet-hop with ten.
 const GROWTH_BOUND: f64 = 1.5;
+/// How the names of loads begin that do not fit into caches.
+const LARGE: &str = "large";
 /// Bytes that an idle connection may take.
 const IDLE_BOUND_BYTES: u64 = 4096;
 
@@ -21,10 +23,12 @@ pub fn bench(only: &str, json: bool, cancel: &AtomicBool) -> Result<ExitCode> {
     let is_wanted = |load: &Load| load.name.starts_with(only);
     let all: Vec<Load> = Load::compared().into_iter().chain(Load::growing()).collect();
     let names: Vec<String> = all.iter().map(|load| load.name.clone()).collect();
-    let loads: Vec<Load> = all.into_iter().filter(is_wanted).collect();
+    // those take half a gigabyte, so they have to be named
+    let large = if only.starts_with(LARGE) { Load::large() } else { Vec::new() };
+    let loads: Vec<Load> = all.into_iter().chain(large).filter(is_wanted).collect();
     let idle = Some(Load::idle()).filter(is_wanted);
     if loads.is_empty() && idle.is_none() {
-        bail!("--only {only}: no load begins so; there are {}, idle", names.join(", "));
+        bail!("--only {only}: no load begins so; there are {}, idle, {LARGE}", names.join(", "));
     }
     // first: what the others leave behind would be used again and not be counted
     let idle_bytes = idle.map(|load| memory_of_each(&load, cancel)).transpose()?;
