@@ -95,6 +95,14 @@ fn real(guest: &mut Guest, discipline: &str) -> Seen {
     Seen { queue_packets: numbers[0], drops: numbers[1], packets: numbers[2] }
 }
 
+/// The middle one of three runs: codel's queue was 4.8 to 7.3 packets in four, fq_codel's 4.2 to 6.0 in five.
+fn real_median(guest: &mut Guest, discipline: &str) -> Seen {
+    let mut all = [(); 3].map(|()| real(guest, discipline));
+    println!("{all:.1?}");
+    all.sort_by(|a, b| a.queue_packets.total_cmp(&b.queue_packets));
+    all[1]
+}
+
 /// The same, simulated with this seed.
 fn simulated(discipline: &str, seed: u32) -> Seen {
     let folder = tempfile::tempdir().expect("a folder");
@@ -160,7 +168,7 @@ fn queues_and_drops_are_those_of_the_kernels_disciplines() {
     let mut fails = Vec::new();
     for (kernels, ours) in DISCIPLINES {
         let name = kernels.split(' ').next().expect("a name");
-        let real = real(&mut guest, kernels);
+        let real = real_median(&mut guest, kernels);
         let ours = match name {
             "red" => ours.replace("WEIGHT", &weight_percent(&mut guest).to_string()),
             _ => ours.to_string(),
@@ -175,7 +183,5 @@ fn queues_and_drops_are_those_of_the_kernels_disciplines() {
             fails.push(name);
         }
     }
-    // its queue is a third longer than the kernel's (docs/limits.md)
-    fails.retain(|name| *name != "fq_codel");
     assert_eq!(fails, [""; 0], "further apart than {MOST}");
 }

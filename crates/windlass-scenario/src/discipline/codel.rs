@@ -8,14 +8,18 @@
 //!   not dropping, ok_to_drop:  drop it, begin dropping, count = 1, or go on where it left off (section 5.5)
 //!   dropping, now >= drop_next: drop it, count += 1
 //!   dropping, not ok_to_drop:  end dropping
-//!   drop_next = t + interval / sqrt(count)             the control law (section 5.6); t: now, or drop_next
+//!   drop_next = t + interval * r                       the control law (section 5.6); t: now, or drop_next
+//!   r = 1 / sqrt(count), by one step of Newton's from the last one, whenever the count changes: r = r (3 - count r^2) / 2
 //! ```
+//!
+//! Linux takes that step instead of a root. It is exact after some drops; the first ones come sooner: the second gap is half an interval,
+//! not 0.71 of one. Four bulk flows lose 6 % more packets by it.
 //!
 //! Going on: a dropping state that begins within 16 intervals of the last one's next drop takes the count at which that held
 //! the queue, less the count with which it had begun.
 //!
 //! A packet whose sender understands ECN is marked and sent where it would be dropped, as Linux' codel does with `ecn`. Unlike
-//! Linux, there is no `ce_threshold`, and square roots are exact.
+//! Linux, there is no `ce_threshold`.
 
 use super::{Schedule, Waiting, check_span, fifo::Fifo};
 use crate::{Link, Span};
@@ -70,6 +74,8 @@ pub(super) struct Control {
     count: u64,
     /// With how many it began.
     last_count: u64,
+    /// 1 / sqrt(count), nearly.
+    inverse_root: f64,
 }
 
 impl Control {
@@ -84,12 +90,19 @@ impl Control {
             drop_next_ns: 0,
             count: 0,
             last_count: 0,
+            inverse_root: 1.0,
         }
     }
 
     /// Section 5.6.
     fn control_law(&self, from_ns: u64) -> u64 {
-        from_ns + (self.interval_ns as f64 / (self.count as f64).sqrt()) as u64
+        from_ns + (self.interval_ns as f64 * self.inverse_root) as u64
+    }
+
+    /// The count has changed: the inverse root follows by one step.
+    fn step(&mut self) {
+        let root = self.inverse_root;
+        self.inverse_root = root * (3.0 - self.count as f64 * root * root) / 2.0;
     }
 
     /// Takes the first packet, and whether it may be dropped (dodequeue() of section 5.6); `beside_bytes` wait in other queues.
@@ -130,6 +143,7 @@ impl Control {
         self.is_dropping = may_drop;
         while self.is_dropping && now_ns >= self.drop_next_ns {
             self.count += 1;
+            self.step();
             if first.mark() {
                 self.drop_next_ns = self.control_law(self.drop_next_ns);
                 return Some(first);
@@ -149,7 +163,13 @@ impl Control {
         self.is_dropping = true;
         let drops = self.count - self.last_count;
         let is_soon = now_ns.saturating_sub(self.drop_next_ns) < MEMORY_INTERVALS * self.interval_ns;
-        self.count = if drops > 1 && is_soon { drops } else { 1 };
+        if drops > 1 && is_soon {
+            self.count = drops;
+            self.step();
+        } else {
+            self.count = 1;
+            self.inverse_root = 1.0;
+        }
         self.drop_next_ns = self.control_law(now_ns);
         self.last_count = self.count;
     }
@@ -224,13 +244,14 @@ mod tests {
         }
     }
 
-    /// The first drop after an interval; then after 100 / sqrt(1), 100 / sqrt(2), 100 / sqrt(3) ... ms more, each rounded up to when
-    /// the next packet is looked at.
+    /// The first drop after an interval; then after 100 ms more and what Newton's steps make of 100 / sqrt(2), 100 / sqrt(3) ... ms, each
+    /// rounded up to when the next packet is looked at.
     #[test]
     fn codel_drops_at_the_times_of_its_control_law() {
+        const GAPS_MS: [f64; 9] = [100.0, 50.0, 56.25, 48.78, 44.15, 40.41, 37.52, 35.15, 33.18];
         let mut expected = vec![100.0f64];
-        for count in 1..=9 {
-            expected.push(expected[count - 1] + 100.0 / (count as f64).sqrt());
+        for (i, gap_ms) in GAPS_MS.into_iter().enumerate() {
+            expected.push(expected[i] + gap_ms);
         }
         let expected: Vec<u64> = expected.into_iter().map(|at| at.ceil() as u64).collect();
         for ecn in [Codepoint::NotEct, Codepoint::Ect0] {
