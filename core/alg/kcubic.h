@@ -26,6 +26,7 @@
 #define WL_KCUBIC_K_FACTOR 2681735677ULL /* 2^40 / 410 */
 #define WL_KCUBIC_RENO_Q3 15u /* 8 (1 + beta) / 3 (1 - beta): windows for one segment of Reno's, times 8 */
 #define WL_KCUBIC_FRESH_US 31250u /* how long `cnt` holds while the window stays */
+#define WL_KCUBIC_TICK_US 4000u /* a jiffy of kernels with 250 Hz, as Debian's */
 #define WL_KCUBIC_CNT_MIN 2u /* half as much again in a round trip, at most */
 #define WL_KCUBIC_CNT_NO_LOSS 20u /* before the first loss: 5 % a round trip, at least */
 
@@ -183,7 +184,28 @@ WL_INLINE void wl_kcubic_follow_reno(struct wl_kcubic *c, wl_u32 cwnd_segs)
 		c->cnt_segs = max_cnt;
 }
 
-/* Works cnt_segs out anew where that is due. Global: its cube root is verified once, not on every way that leads here. */
+/* What the curve alone makes of cnt_segs. */
+WL_INLINE void wl_kcubic_look(struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs, wl_u32 acked_segs,
+			      wl_u32 is_share)
+{
+	c->counted_cwnd_segs = cwnd_segs;
+	c->counted_at_us = s->now_us;
+	if (!c->has_epoch || (is_share && wl_kcubic_is_left_behind(c, s, cwnd_segs)))
+		wl_kcubic_begin_epoch(c, s, cwnd_segs, acked_segs);
+	c->cnt_segs = wl_kcubic_cnt(c, s, cwnd_segs, is_share);
+}
+
+/* The curve is looked at once a tick at most. */
+WL_INLINE int wl_kcubic_is_of_this_tick(const struct wl_kcubic *c, wl_u32 now_us)
+{
+	return c->has_epoch && now_us / WL_KCUBIC_TICK_US == c->counted_at_us / WL_KCUBIC_TICK_US;
+}
+
+/*
+ * Works cnt_segs out anew where that is due. In the tick in which it was, each ACK follows Reno, and the window that this makes is not
+ * noted (bictcp_update() in Linux): a round trip can be much shorter than WL_KCUBIC_FRESH_US. Global: its cube root is verified once, not
+ * on every way that leads here.
+ */
 WL_GLOBAL int wl_kcubic_update(struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs, wl_u32 acked_segs,
 			       wl_u32 is_share)
 {
@@ -192,14 +214,11 @@ WL_GLOBAL int wl_kcubic_update(struct wl_kcubic *c, const struct wl_sample *s, w
 	c->reno_acked_segs = wl_sat_add(c->reno_acked_segs, acked_segs);
 	if (c->counted_cwnd_segs == cwnd_segs && s->now_us - c->counted_at_us <= WL_KCUBIC_FRESH_US)
 		return 0;
-	c->counted_cwnd_segs = cwnd_segs;
-	c->counted_at_us = s->now_us;
-	if (!c->has_epoch || (is_share && wl_kcubic_is_left_behind(c, s, cwnd_segs)))
-		wl_kcubic_begin_epoch(c, s, cwnd_segs, acked_segs);
+	if (!wl_kcubic_is_of_this_tick(c, s->now_us))
+		wl_kcubic_look(c, s, cwnd_segs, acked_segs, is_share);
 	/* a segment a round trip, whatever the group made of those of before */
 	if (is_share)
 		c->reno_segs = wl_min(c->reno_segs, cwnd_segs + 1);
-	c->cnt_segs = wl_kcubic_cnt(c, s, cwnd_segs, is_share);
 	wl_kcubic_follow_reno(c, cwnd_segs);
 	if (c->cnt_segs < WL_KCUBIC_CNT_MIN)
 		c->cnt_segs = WL_KCUBIC_CNT_MIN;

@@ -262,6 +262,27 @@ fn the_kernels_cubic_is_not_slower_than_reno_would_be() {
     assert!((20..=23).contains(&segs), "14 + 15 x 8/15 = 22 segments, got {segs}");
 }
 
+/// bictcp_update(): within a tick of 4 ms each ACK follows Reno, so that a window of some segments grows on where a round trip takes
+/// 0.3 ms. Looked at once for 31 ms, it would stay.
+#[test]
+fn the_kernels_cubic_follows_reno_within_a_tick() {
+    let mut flow = start("kcubic");
+    flow.decision.cwnd_bytes = 4 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes / MSS, 2);
+    for round in 0..40u32 {
+        let newly_delivered_bytes = flow.decision.cwnd_bytes;
+        flow.on_ack(&wl_sample {
+            newly_delivered_bytes,
+            acked_bytes: newly_delivered_bytes,
+            rtt_us: 300,
+            ..sample(100 + round * 300)
+        });
+    }
+    let segs = flow.decision.cwnd_bytes / MSS;
+    assert!(segs > 4, "forty round trips, {segs} segments");
+}
+
 /// tcp_may_raise_cwnd() and tcp_init_cwnd_reduction(): what only SACK reports does not count towards growth, and what
 /// counted before a reduction is forgotten with it.
 #[test]
