@@ -86,7 +86,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_records--;
 	} else {
 		if (wl_is_too_soon(f, seg, c->d->now_us))
-			wl_early_copy(f);
+			wl_expect_spurious_dupack(f);
 		else
 			c->d->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
@@ -148,8 +148,8 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	wl_u32 steps;
 	int is_part;
 
-	if (wl_after(end, f->early_end))
-		f->early_copies = 0;
+	if (wl_after(end, f->spurious_dupacks_end))
+		f->spurious_dupacks = 0;
 	d->proof = wl_proof_of_copies(f, d, end);
 	d->has_resent = 0;
 	/* here, not where the walk gets there: a chain of calls in BPF has few frames */

@@ -358,12 +358,12 @@ struct wl_flow {
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */
 	wl_u32 start_base_rtt_us; /* start.h: at most, what a full segment takes where no queue stands */
 	wl_u8 was_cwnd_limited; /* the window was full at some time in the round before, or una has not reached cwnd_limited_edge */
-	wl_u8 early_copies; /* needless ones under way, which draw duplicates until una is beyond early_end (newreno.h); saturates */
+	wl_u8 spurious_dupacks; /* duplicate ACKs that spurious retransmissions cause, until una is beyond their end (newreno.h); saturates */
 	wl_u32 cwnd_limited_edge; /* edge when the window of a far server was full last (edge.h), or una */
 	wl_u32 repair_room_bytes; /* in recovery: what may be retransmitted, or WL_REPAIRS_UNBOUNDED (recovery.h) */
 	wl_u32 dup_delivered_bytes; /* of flows without SACK: what duplicate ACKs have counted as delivered, beyond una (newreno.h) */
 	wl_u32 start_limit_bytes; /* WL_START_GROWING: the window is held again with so much in flight; 0: none */
-	wl_u32 early_end; /* nxt when those copies were under way */
+	wl_u32 spurious_dupacks_end; /* nxt when the newest of those retransmissions was found to be spurious */
 	wl_u32 start_judged_seq; /* in WL_START_HELD and WL_START_STOOD, with start_samples: nxt when the round in hand began */
 } __attribute__((aligned(64)));
 

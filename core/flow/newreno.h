@@ -10,9 +10,9 @@
  * (tcp_add_reno_sack()), so that rates and rounds go on in recovery, and is taken off when segments are acknowledged with the hole
  * (tcp_remove_reno_sacks()). No more is counted than what is in flight, less the head.
  *
- * What is acknowledged less than a round trip after its copy was sent had arrived before, and the copy draws a duplicate that tells
- * nothing. As many duplicates count for nothing, until what was sent after the copies is acknowledged. (RFC 6582, section 4, has two
- * heuristics for the same: both would also miss a loss among what was sent since.)
+ * A segment that is acknowledged less than a round trip after it was retransmitted had been delivered before. The retransmission was
+ * spurious, and causes a duplicate ACK that reports no loss. As many duplicate ACKs are ignored, until something sent later is
+ * acknowledged. (RFC 6582, section 4, has two heuristics for the same: both also miss a loss among what was sent later.)
  *
  * Deviation: the window is not inflated by duplicates.
  */
@@ -52,11 +52,11 @@ WL_INLINE void wl_dupacks_settle(struct wl_flow *f, struct wl_delivery *d, wl_u3
 	d->is_late = d->has_resent && wl_sat_sub(behind_hole_bytes, counted_bytes) > acked_bytes / 8;
 }
 
-/* A record is acknowledged, and so soon after its copy was sent that the copy was needless. */
-WL_INLINE void wl_early_copy(struct wl_flow *f)
+/* A record is acknowledged too soon for its retransmission, which was spurious: its duplicate ACK is to come. */
+WL_INLINE void wl_expect_spurious_dupack(struct wl_flow *f)
 {
-	f->early_copies += f->early_copies < 255;
-	f->early_end = f->nxt;
+	f->spurious_dupacks += f->spurious_dupacks < 255;
+	f->spurious_dupacks_end = f->nxt;
 }
 
 /*
@@ -115,8 +115,8 @@ WL_INLINE wl_u32 wl_newreno_ack(struct wl_flow *f, const struct wl_ack *a, struc
 	if ((f->flags & WL_FLOW_SACK) || f->una == f->nxt || wl_is_closed(f) || wl_is_acked_in_part(f))
 		return 0;
 	if (a->ack == f->una && !a->says_more && !s->acked_bytes) {
-		if (f->early_copies) {
-			f->early_copies--;
+		if (f->spurious_dupacks) {
+			f->spurious_dupacks--;
 			return 0;
 		}
 		f->dupacks += f->dupacks < 255;

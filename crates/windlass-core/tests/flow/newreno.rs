@@ -115,10 +115,10 @@ fn a_partial_acknowledgement_without_sack_gives_a_rate() {
     assert!(s.rate_interval_us >= 20_000 && s.rate_delivered_bytes > 10 * MSS, "{s:?}");
 }
 
-/// Behind a second hole all is retransmitted, though part of it has arrived: what such copies draw is no sign of a loss among what was
-/// sent since. More duplicates are.
+/// Behind a second hole all is retransmitted, though part of it has been delivered: the duplicate ACKs of spurious retransmissions report
+/// no loss of what was sent later. Further ones do.
 #[test]
-fn duplicates_that_needless_copies_draw_without_sack_begin_no_recovery() {
+fn dupacks_of_spurious_retransmissions_without_sack_begin_no_recovery() {
     let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
     f.state_mut().decision.cwnd_bytes = 60 * MSS;
     f.send(MSS, 0);
@@ -133,19 +133,19 @@ fn duplicates_that_needless_copies_draw_without_sack_begin_no_recovery() {
     }
     f.send(21 * MSS, 60_000);
     f.ack(&ack(2 * MSS, 70_000, &[]));
-    let mut copies = 0;
+    let mut retransmitted = 0;
     while let Some((seq, _)) = f.next_repair() {
-        f.repaired(seq, 70_000 + copies * 3000);
-        copies += 1;
+        f.repaired(seq, 70_000 + retransmitted * 3000);
+        retransmitted += 1;
     }
     let recovery_seq = f.state().recovery_seq;
-    // the fourth of them has filled the last hole, and others are under way
+    // the fourth of them has filled the last hole, and others are in flight
     f.ack(&ack(21 * MSS, 91_000, &[]));
     assert!(f.state().flags & abi::WL_FLOW_RECOVERY == 0 && f.state().una != recovery_seq);
-    let early = u32::from(f.state().early_copies);
-    assert!(early > 3 && early < copies, "{early} of {copies}");
+    let spurious = u32::from(f.state().spurious_dupacks);
+    assert!(spurious > 3 && spurious < retransmitted, "{spurious} of {retransmitted}");
     (22..=40).for_each(|i| f.send(i * MSS, 91_000));
-    for i in 0..early {
+    for i in 0..spurious {
         let s = f.ack(&ack(21 * MSS, 92_000 + i * 1000, &[]));
         assert_eq!((s.lost_bytes, s.newly_delivered_bytes, f.next_repair()), (0, 0, None), "{i}");
     }
