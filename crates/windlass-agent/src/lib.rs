@@ -69,7 +69,7 @@ pub use only_watched::OnlyWatched;
 pub use options::Options;
 pub use persist::bpffs::{mount_bpffs, pinned_here, pins_are_private};
 pub use persist::ended_counters::{EndedCounters, ended_counters, keep_ended_counters};
-pub use persist::lock::flock;
+pub use persist::lock::{Locked, flock};
 pub use persist::observed::{Asked, Observed};
 pub use persist::pinned::Pinned;
 pub use persist::pins::{

@@ -11,7 +11,7 @@ use crate::{
     image, netdev,
     persist::{
         bpffs,
-        lock::{Lock, PATIENCE, flock, lock_folder},
+        lock::{Lock, Locked, PATIENCE, flock, lock_folder},
         pin_claim::{Claim, lock_folder_alone},
         private,
         run_dir::run_file,
@@ -85,7 +85,7 @@ pub(crate) struct Share {
 pub(crate) struct Parting {
     path: PathBuf,
     /// Locked as long as the process lives.
-    _folder: File,
+    _folder: Locked,
 }
 
 impl Parting {
@@ -99,7 +99,7 @@ impl Parting {
         lock_folder_alone(&folder, &path, &what)?;
         let pin = path.join(PART);
         program.pin(&pin).map_err(bpf(format!("pinning {}", pin.display())))?;
-        Ok(Parting { path, _folder: folder })
+        Ok(Parting { path, _folder: Locked(folder) })
     }
 }
 
@@ -185,7 +185,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // the kernel would do it a moment later
+        // before it is asked whether some process uses them
         let _ = flock(&self.folder, libc::LOCK_UN);
         remove_unused(self.namespace);
     }

@@ -63,11 +63,25 @@ pub fn put_aside(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the folder if need be, and has it for these runs alone until what is returned is dropped.
+/// A folder that one process has for its runs, until this is dropped. To close the folder would not do: a program that is being
+/// started has it open as well until it runs.
+#[derive(Debug)]
+pub struct Claim {
+    folder: File,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is open as long as `folder` is.
+        unsafe { libc::flock(self.folder.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
+/// Makes the folder if need be, and has it for these runs alone.
 ///
 /// # Errors
 /// Another process runs into it.
-pub fn claim(folder: &Path) -> Result<File> {
+pub fn claim(folder: &Path) -> Result<Claim> {
     let place = || folder.display().to_string();
     fs::create_dir_all(folder).with_context(place)?;
     let open = File::open(folder).with_context(place)?;
@@ -81,7 +95,7 @@ pub fn claim(folder: &Path) -> Result<File> {
         );
         return Err(why).with_context(place);
     }
-    Ok(open)
+    Ok(Claim { folder: open })
 }
 
 /// Puts a file with these lines in the place of `path`, to be gone on with. Until it is whole, what was there stays.
@@ -149,7 +163,9 @@ mod tests {
         let claimed = claim(&folder).unwrap();
         let error = claim(&folder).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}: another windlass", folder.display())), "{error}");
+        let of_a_child = claimed.folder.try_clone().unwrap();
         drop(claimed);
         claim(&folder).unwrap();
+        drop(of_a_child);
     }
 }

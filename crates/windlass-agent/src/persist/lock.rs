@@ -27,10 +27,22 @@ pub fn flock(file: &File, how: i32) -> io::Result<()> {
     if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A file or folder that is locked, and free as soon as this is dropped. To close it would not do: a program that is being
+/// started has the same open file until it runs (fork(2), and then execve(2) closes it), and would keep the lock until then.
+#[derive(Debug)]
+pub struct Locked(pub File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // the kernel drops what is left
+        let _ = flock(&self.0, libc::LOCK_UN);
+    }
+}
+
 /// Held while something shared is made, looked for or removed: other agents of this machine wait. Not to be taken twice.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    _file: Locked,
 }
 
 /// No process holds a lock longer than it takes to load the programs, but for one that is stopped, as by SIGSTOP or a frozen cgroup.
@@ -130,7 +142,7 @@ impl Lock {
         let number = Turn::read(&file).number.wrapping_add(1);
         // it is for those who wait: a full disk is no reason to leave
         let _ = Turn { process: std::process::id(), number }.write(&file);
-        Ok(Lock { _file: file })
+        Ok(Lock { _file: Locked(file) })
     }
 }
 
@@ -190,23 +202,14 @@ impl Turn {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use std::{
         fs::{self, Permissions},
         io::{BufRead, BufReader},
         os::unix::fs::{MetadataExt, PermissionsExt},
         process::{Child, Command, Stdio},
-        sync::{PoisonError, RwLock, RwLockReadGuard},
     };
-
-    /// For writing while a test starts a program: until that runs it has all descriptors of the tests beside, and so their locks.
-    static STARTS: RwLock<()> = RwLock::new(());
-
-    /// For a test that finds a lock free as soon as it is dropped.
-    pub(crate) fn no_program_starts() -> RwLockReadGuard<'static, ()> {
-        STARTS.read().unwrap_or_else(PoisonError::into_inner)
-    }
 
     /// A process of another user that has the file's lock until it is dropped.
     struct Stranger(Child);
@@ -216,9 +219,7 @@ pub(crate) mod tests {
             let ids = ["--reuid=65534", "--regid=65534", "--clear-groups"];
             let mut command = Command::new("setpriv");
             command.args(ids).arg("flock").arg(path).args(["sh", "-c", "echo locked; read line"]);
-            let starts = STARTS.write().unwrap_or_else(PoisonError::into_inner);
             let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-            drop(starts);
             let mut child = child.expect("setpriv and flock (Debian: util-linux)");
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -259,7 +260,6 @@ pub(crate) mod tests {
         let path = older(folder.path());
         let before = fs::metadata(&path).unwrap().ino();
         let _stranger = Stranger::locks(&path);
-        let _guard = no_program_starts();
         let lock = Lock::take_within(&path, PATIENCE).unwrap();
         assert!(fs::metadata(&path).unwrap().ino() != before && mode(&path) == 0o600);
         // it is the one that others wait for
@@ -270,13 +270,12 @@ pub(crate) mod tests {
 
     #[test]
     fn a_lock_file_of_an_older_version_is_waited_for_while_a_process_of_ours_holds_it_and_then_replaced() {
-        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = older(folder.path());
-        let of_older_version = File::open(&path).unwrap();
-        flock(&of_older_version, libc::LOCK_EX).unwrap();
+        let of_older_version = Locked(File::open(&path).unwrap());
+        flock(&of_older_version.0, libc::LOCK_EX).unwrap();
         assert!(matches!(Lock::take_within(&path, Duration::ZERO), Err(Error::Locked { .. })));
-        assert!(is_at(&of_older_version, &path));
+        assert!(is_at(&of_older_version.0, &path));
         drop(of_older_version);
         thread::scope(|scope| {
             let all: Vec<_> =
@@ -314,7 +313,6 @@ pub(crate) mod tests {
 
     #[test]
     fn a_process_that_takes_a_lock_again_and_again_waits_its_turn() {
-        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("attach.lock");
         let order = std::sync::Mutex::new(Vec::new());
@@ -335,7 +333,6 @@ pub(crate) mod tests {
 
     #[test]
     fn an_interrupt_ends_the_wait_for_a_lock() {
-        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("attach.lock");
         let interrupt = Interrupt::default();
@@ -354,18 +351,27 @@ pub(crate) mod tests {
 
     #[test]
     fn a_lock_whose_file_is_replaced_meanwhile_is_taken_anew() {
-        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pins.lock");
         let first = Lock::take_within(&path, PATIENCE).unwrap();
-        private::renew(&path, &first._file).unwrap();
+        private::renew(&path, &first._file.0).unwrap();
         let _second = Lock::take_within(&path, Duration::ZERO).unwrap();
         assert!(matches!(Lock::take_within(&path, Duration::ZERO), Err(Error::Locked { .. })));
     }
 
     #[test]
+    fn a_lock_is_free_once_dropped_though_a_program_that_is_being_started_has_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pins.lock");
+        let lock = Lock::take_within(&path, Duration::ZERO).unwrap();
+        let of_the_program = lock._file.0.try_clone().unwrap();
+        drop(lock);
+        Lock::take_within(&path, Duration::ZERO).unwrap();
+        drop(of_the_program);
+    }
+
+    #[test]
     fn a_holder_that_does_not_let_go_of_a_lock_is_named_and_turns_are_waited_for() {
-        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pins.lock");
         let first = Lock::take_within(&path, Duration::ZERO).unwrap();

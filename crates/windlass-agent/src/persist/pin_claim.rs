@@ -9,7 +9,7 @@ use crate::{
     error::io_error,
     persist::{
         holder,
-        lock::flock,
+        lock::{Locked, flock},
         private::{self, CAREFULLY},
     },
 };
@@ -23,9 +23,9 @@ use std::{
 /// Held by the agent, or the `windlass attach`, that looks after something, as long as it does.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    _file: File,
+    _file: Locked,
     /// None: nothing is pinned, or not for an interface.
-    _folder: Option<File>,
+    _folder: Option<Locked>,
 }
 
 impl Claim {
@@ -54,7 +54,7 @@ impl Claim {
     fn held(mut file: File) -> Claim {
         // it is for the process that finds it taken: a full disk is no reason to leave
         let _ = file.set_len(0).and_then(|()| write!(file, " (process {})", std::process::id()));
-        Claim { _file: file, _folder: None }
+        Claim { _file: Locked(file), _folder: None }
     }
 
     /// Claims the folder of what is pinned, too.
@@ -64,14 +64,17 @@ impl Claim {
     pub(crate) fn with_folder(self, pins: &Path, what: &str) -> Result<Claim> {
         let folder = private::open_folder(pins)?;
         lock_folder_alone(&folder, pins, what)?;
-        Ok(Claim { _folder: Some(folder), ..self })
+        Ok(Claim { _folder: Some(Locked(folder)), ..self })
     }
 
     /// Does some process have what `path`, a file or a folder of pins, stands for? Where that cannot be determined,
     /// as without a descriptor to spare, one does. With the same lock held.
     pub(crate) fn is_taken(path: &Path) -> bool {
         match OpenOptions::new().read(true).custom_flags(CAREFULLY).open(path) {
-            Ok(file) => flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err() && !holder::is_stranger(&file),
+            Ok(file) => {
+                let file = Locked(file);
+                flock(&file.0, libc::LOCK_EX | libc::LOCK_NB).is_err() && !holder::is_stranger(&file.0)
+            }
             Err(why) => why.kind() != io::ErrorKind::NotFound,
         }
     }
@@ -99,11 +102,9 @@ fn lock_alone(file: &File, path: &Path, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::persist::lock::tests::no_program_starts;
 
     #[test]
     fn one_process_has_a_claim_until_it_ends_and_others_learn_which() {
-        let _guard = no_program_starts();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("claim");
         let first = Claim::take(&path, "'eth0'").unwrap();
