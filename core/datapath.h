@@ -404,7 +404,7 @@ enum wl_pace_by {
 	X(FLOWS_RECLAIMED, "idle flows forgotten to make room in the flow table") \
 	X(PASS_SYN_OUTSIDE, "passed: SYN-ACK that acknowledges another number than that of the SYN seen") \
 	X(PASS_NOT_STORED, "passed: data of a flow that was handed back, until something is acknowledged") \
-	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged after the sender's second retransmission") \
+	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged for long, though the sender retransmitted") \
 	X(BYPASS_CONFLICT, "bypasses: the sender's retransmission differs from what is stored") \
 	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there") \
 	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone") \

@@ -151,11 +151,11 @@ WL_INLINE int wl_shows_shorter_mss(struct wl_flow *f, const struct wl_segment *i
 }
 
 /* Does the box repair what the sender retransmits, so that the sender's own copy is superfluous? */
-WL_INLINE int wl_is_retrans_superfluous(struct wl_flow *f, const struct wl_segment *in)
+WL_INLINE int wl_is_retrans_superfluous(struct wl_flow *f, const struct wl_segment *in, wl_u32 now_us)
 {
 	return f->state == WL_FLOW_ACTIVE && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) && !in->has_news &&
 	       !f->repairs_failed && !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
-	       wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST);
+	       wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST, now_us);
 }
 
 /* All of it was sent before, and some of it is in flight. */
@@ -170,7 +170,7 @@ WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct 
 	wl_count(WL_C_SENDER_RETRANS);
 	if (wl_shows_shorter_mss(f, in)) {
 		f->mss_bytes = wl_mss_of(in, in->payload_bytes);
-	} else if (wl_is_retrans_superfluous(f, in)) {
+	} else if (wl_is_retrans_superfluous(f, in, now_ns / 1000)) {
 		if (wl_clock_runs(now_ns)) {
 			wl_absorb(t);
 			return;

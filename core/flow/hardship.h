@@ -7,7 +7,11 @@
  *
  *     hardship    + 8 at a probe of the tail, + 16 at the first timeout of a silence (RFC 8985, section 7.3; RFC 6298, section 5),
  *                 - 1 for each segment that is delivered, from 0
- *     a timeout with hardship >= 40: the box stands aside, and judges again as it does a server that paces itself (paced.h)
+ *     a timeout with hardship >= 40, with SACK >= 250: the box stands aside, and judges again as it does a server that paces
+ *     itself (paced.h)
+ *
+ * With SACK the sender's own retransmissions of una pass (absorb.h), so that there are no fewer tries; what is left is a path on
+ * which hardly anything arrives.
  */
 #ifndef WL_FLOW_HARDSHIP_H
 #define WL_FLOW_HARDSHIP_H
@@ -18,17 +22,23 @@
 #define WL_HARDSHIP_PROBE 8u
 #define WL_HARDSHIP_TIMEOUT 16u
 #define WL_HARDSHIP_LIMIT 40u
+#define WL_HARDSHIP_LIMIT_SACK 250u
+
+WL_INLINE wl_u32 wl_hardship_limit(const struct wl_flow *f)
+{
+	return f->flags & WL_FLOW_SACK ? WL_HARDSHIP_LIMIT_SACK : WL_HARDSHIP_LIMIT;
+}
 
 /* Is it for hardship that the box stands aside from the flow? Otherwise its sender paces itself. */
 WL_INLINE int wl_hardship_is_reason(const struct wl_flow *f)
 {
-	return f->hardship >= WL_HARDSHIP_LIMIT;
+	return f->hardship >= wl_hardship_limit(f);
 }
 
 /* A silence has had the box probe the tail. */
 WL_INLINE void wl_hardship_probe(struct wl_flow *f)
 {
-	f->hardship = wl_min(f->hardship + WL_HARDSHIP_PROBE, WL_HARDSHIP_LIMIT - 1);
+	f->hardship = wl_min(f->hardship + WL_HARDSHIP_PROBE, wl_hardship_limit(f) - 1);
 }
 
 /* A timeout has come. Returns 1 when the box is to stand aside. */

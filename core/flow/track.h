@@ -393,14 +393,21 @@ WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end,
 
 /*
  * Is the segment that begins at `seq`, before nxt, delivered, on its way again, or about to be? Then the sender's own copy
- * is superfluous, unless `copies` of it did not help: the sender may know better (a smaller path MTU, say).
+ * is superfluous, unless `copies` of it did not help: the sender may know better (a smaller path MTU, say). With SACK a copy of
+ * una is on its way for a round trip; what is not acknowledged then may be lost as well, and the sender's is one more try.
  */
-WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
+WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies, wl_u32 now_us)
 {
 	wl_u32 slot = wl_seg_find(f, wl_seq_max(seq, f->una));
 	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
 
-	return seg && seg->sent_count <= copies && (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT));
+	if (!seg || seg->sent_count > copies)
+		return 0;
+	if (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST))
+		return 1;
+	return (seg->flags & WL_SEG_RESENT) &&
+	       (!(f->flags & WL_FLOW_SACK) || wl_after(seq, f->una) ||
+		wl_since_us(now_us, seg->sent_at_us) < wl_max(f->srtt_us, f->min_rtt_us));
 }
 
 /*

@@ -226,7 +226,7 @@ impl Machine {
 
     fn retransmit(&mut self, seq: u32, end: u32) {
         self.flow.probed_by_sender(end);
-        if !self.is_active || !self.flow.is_taken_care_of(seq, 3) {
+        if !self.is_active || !self.flow.is_taken_care_of(seq, 3, self.now_us) {
             let leaves_us = self.departs_us(end.wrapping_sub(seq));
             self.flow.sender_retrans(seq, end, leaves_us);
         }

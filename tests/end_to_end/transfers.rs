@@ -21,7 +21,10 @@ fn losses_are_repaired_without_the_server_noticing() {
     let report = run_whole(&scenario("repair", &link, &(flow("3 MB", "cubic") + WINDLASS)));
     assert!(report.links[0].stats.drops_random > 10, "{report}");
     let (probes, dropped) = (report.counter("tail_probes"), report.links[0].stats.drops_random);
-    assert!(report.counter("repaired_segs") + WITHOUT_DATA >= dropped, "{probes} probes by the box; {report}");
+    assert!(
+        report.counter("repaired_segs") + WITHOUT_DATA >= dropped,
+        "{probes} probes by the box; {report}"
+    );
     assert_eq!(report.sender_retrans_segs, 0, "{} probes of its tail; {report}", report.sender_probes);
     assert_eq!(report.sender_timeouts, 0, "{report}");
 }

@@ -20,7 +20,9 @@ impl OnlyWatched {
         if flow.flags & abi::WL_FLOW_FOREIGN != 0 {
             return Some(OnlyWatched::Foreign);
         }
-        let is_hardship = u32::from(flow.hardship) >= abi::WL_HARDSHIP_LIMIT;
+        let has_sack = flow.flags & abi::WL_FLOW_SACK != 0;
+        let limit = if has_sack { abi::WL_HARDSHIP_LIMIT_SACK } else { abi::WL_HARDSHIP_LIMIT };
+        let is_hardship = u32::from(flow.hardship) >= limit;
         let why = if is_hardship { OnlyWatched::FaresWorse } else { OnlyWatched::Paces };
         (flow.flags & abi::WL_FLOW_STOOD_ASIDE != 0).then_some(why)
     }

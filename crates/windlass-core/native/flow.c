@@ -174,9 +174,9 @@ void wln_flow_watch_end(struct wln_flow *n, wl_u32 now_us)
 	wl_watch_end(&n->flow, now_us);
 }
 
-int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
+int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies, wl_u32 now_us)
 {
-	return wl_is_taken_care_of(&n->flow, seq, copies);
+	return wl_is_taken_care_of(&n->flow, seq, copies, now_us);
 }
 
 void wln_flow_insists(struct wln_flow *n, wl_u32 seq)

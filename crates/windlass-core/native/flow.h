@@ -37,7 +37,7 @@ void wln_flow_forget(struct wln_flow *, wl_u32 nxt);
 wl_u32 wln_flow_watch_data(struct wln_flow *, wl_u32 seq, wl_u32 len, wl_u32 now_us);
 void wln_flow_watch_ack(struct wln_flow *, wl_u32 ack, wl_u32 rcv_edge, wl_u32 now_us);
 void wln_flow_watch_end(struct wln_flow *, wl_u32 now_us);
-int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies);
+int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies, wl_u32 now_us);
 void wln_flow_insists(struct wln_flow *, wl_u32 seq);
 void wln_flow_absorb_on_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
 int wln_flow_absorb_is_waiting(const struct wln_flow *);

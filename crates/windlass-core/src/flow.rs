@@ -201,10 +201,10 @@ impl Flow {
         unsafe { abi::wln_flow_watch_end(self.inner.as_ptr(), now_us) };
     }
 
-    /// Is the sender's own copy of the segment at `seq` superfluous, after at most `copies` copies of it?
-    pub fn is_taken_care_of(&mut self, seq: u32, copies: u32) -> bool {
+    /// Is the sender's own copy of the segment at `seq` superfluous now, after at most `copies` copies of it?
+    pub fn is_taken_care_of(&mut self, seq: u32, copies: u32, now_us: u32) -> bool {
         // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies) != 0 }
+        unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies, now_us) != 0 }
     }
 
     /// The sender itself retransmits what begins at `seq`, whether that passes or not.

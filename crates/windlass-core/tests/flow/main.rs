@@ -437,14 +437,18 @@ fn the_record_of_a_packet_is_cut_where_the_receiver_distinguishes_its_segments()
     let records = [2, 3, 7].map(|i| f.seg(i * MSS).map(|s| u32::from(s.len_bytes)));
     assert_eq!(records, [Some(MSS), Some(4 * MSS), Some(23 * MSS)]);
     assert!(
-        f.is_taken_care_of(2 * MSS, 3) && f.is_taken_care_of(5 * MSS, 3) && !f.is_taken_care_of(9 * MSS, 3)
+        f.is_taken_care_of(2 * MSS, 3, 43_000)
+            && f.is_taken_care_of(5 * MSS, 3, 43_000)
+            && !f.is_taken_care_of(9 * MSS, 3, 43_000)
     );
     assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
     f.repaired(2 * MSS, 42_000);
     // the server sends one in the middle again
     f.sender_retrans(9 * MSS, 10 * MSS, 43_000);
     assert!(
-        f.is_taken_care_of(9 * MSS, 3) && !f.is_taken_care_of(8 * MSS, 3) && !f.is_taken_care_of(10 * MSS, 3)
+        f.is_taken_care_of(9 * MSS, 3, 43_000)
+            && !f.is_taken_care_of(8 * MSS, 3, 43_000)
+            && !f.is_taken_care_of(10 * MSS, 3, 43_000)
     );
     assert_eq!(f.ack(&ack(30 * MSS, 90_000, &[])).newly_delivered_bytes, 24 * MSS);
     assert_eq!((f.state().una_seg, f.state().sacked_bytes), (30 * MSS, 0));

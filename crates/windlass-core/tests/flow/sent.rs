@@ -32,11 +32,23 @@ fn what_is_in_flight_leaves_a_chunk_of_the_store_free() {
 #[test]
 fn what_was_sent_as_often_as_allowed_is_taken_care_of() {
     let mut f = ten_sent();
-    assert!(!f.is_taken_care_of(0, 3), "nothing is known of it");
+    assert!(!f.is_taken_care_of(0, 3, 40_000), "nothing is known of it");
     f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
-    assert!(f.is_taken_care_of(0, 1));
-    f.repaired(0, 40_000);
-    assert!(f.is_taken_care_of(0, 2) && !f.is_taken_care_of(0, 1));
+    assert!(f.is_taken_care_of(0, 1, 41_000));
+    f.repaired(0, 41_000);
+    assert!(f.is_taken_care_of(0, 2, 42_000) && !f.is_taken_care_of(0, 1, 42_000));
+}
+
+/// A copy of the head that is not acknowledged within a round trip may be lost as well; of what is behind it SACK would tell.
+#[test]
+fn a_retransmission_of_the_head_takes_care_of_it_for_a_round_trip() {
+    let mut f = ten_sent();
+    f.ack(&ack(0, 40_000, &[(MSS, 5 * MSS), (6 * MSS, 10 * MSS)]));
+    f.repaired(0, 41_000);
+    f.repaired(5 * MSS, 41_000);
+    let rtt_us = f.state().srtt_us;
+    assert!(f.is_taken_care_of(0, 3, 41_000 + rtt_us - 1) && !f.is_taken_care_of(0, 3, 41_000 + rtt_us));
+    assert!(f.is_taken_care_of(5 * MSS, 3, 41_000 + rtt_us));
 }
 
 /// What was reordered is recorded when all around it is judged already: it may be lost like anything else.
