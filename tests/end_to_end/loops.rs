@@ -80,7 +80,8 @@ fn kept(net: &Net, iface: &str) -> BTreeSet<Kept> {
 }
 
 /// What the agent has open, by descriptor, without the kernel's list of programs: the first look at that opens it, whenever it comes,
-/// and it is kept.
+/// and it is kept. Nor are the locks counted for which it waits just now, as for another agent of this machine, and what it reads
+/// meanwhile: one that was left locked would stop all others.
 fn open_files(agent: &Process) -> BTreeMap<String, String> {
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
     let entries = fs::read_dir(format!("/proc/{}/fd", agent.id())).expect("our child").flatten();
@@ -91,7 +92,8 @@ fn open_files(agent: &Process) -> BTreeMap<String, String> {
     // one may be closed meanwhile
     let open = entries.filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)));
     let open = open.map(|(path, what)| (name(&path), what.to_string_lossy().into_owned()));
-    open.filter(|(fd, _)| !is_list(fd)).collect()
+    let is_lock = |what: &str| what.ends_with(".lock") || what == "/proc/locks";
+    open.filter(|(fd, what)| !is_lock(what) && !is_list(fd)).collect()
 }
 
 /// As many files as before are open; those that differ are shown.
