@@ -96,15 +96,16 @@ fn open_files(agent: &Process) -> BTreeMap<String, String> {
     open.filter(|(fd, what)| !is_lock(what) && !is_list(fd)).collect()
 }
 
-/// As many files as before are open; those that differ are shown.
+/// No more files than before are open; those that differ are shown. There may be fewer, as an agent that has just begun is still at
+/// work with some.
 fn no_descriptor_is_left(agent: &Process, before: &BTreeMap<String, String>) {
     let mut now = BTreeMap::new();
     let end = Instant::now() + LIMIT;
     until("descriptors are closed", || {
         now = open_files(agent);
-        now.len() == before.len() || Instant::now() + Duration::from_secs(1) > end
+        now.len() <= before.len() || Instant::now() + Duration::from_secs(1) > end
     });
-    assert_eq!(now.len(), before.len(), "open now:\n{now:#?}\nbefore:\n{before:#?}");
+    assert!(now.len() <= before.len(), "open now:\n{now:#?}\nbefore:\n{before:#?}");
 }
 
 /// Devices of the box, without what comes and goes.
