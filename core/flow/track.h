@@ -405,9 +405,8 @@ WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies, 
 		return 0;
 	if (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST))
 		return 1;
-	return (seg->flags & WL_SEG_RESENT) &&
-	       (!(f->flags & WL_FLOW_SACK) || wl_after(seq, f->una) ||
-		wl_since_us(now_us, seg->sent_at_us) < wl_max(f->srtt_us, f->min_rtt_us));
+	return (seg->flags & WL_SEG_RESENT) && (!(f->flags & WL_FLOW_SACK) || wl_after(seq, f->una) ||
+						wl_since_us(now_us, seg->sent_at_us) < wl_timer_rtt_us(f));
 }
 
 /*

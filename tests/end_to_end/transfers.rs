@@ -6,7 +6,7 @@ use windlass_experiments::{Untold, untold_in};
 use windlass_lab::RunOptions;
 use windlass_tests::{is_long, is_root_or_skip, windlass_path};
 
-/// Packets of a server that carry no data, and that nobody repairs: its ACKs of the request and of the client's FIN.
+/// Packets of a server that carry no data, which the box does not repair: its ACKs of the request and of the client's FIN.
 const WITHOUT_DATA: u64 = 2;
 
 const LOSSY: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"2 %\"";

@@ -275,6 +275,11 @@ mod tests {
         let flags = abi::WL_FLOW_STOOD_ASIDE;
         let hard = abi::wl_flow { flags, hardship: abi::WL_HARDSHIP_LIMIT as u8, ..abi::wl_flow::default() };
         assert_eq!(OnlyWatched::of(&hard), Some(OnlyWatched::FaresWorse));
+        // with SACK that much is no reason yet
+        let flags = flags | abi::WL_FLOW_SACK;
+        assert_eq!(OnlyWatched::of(&abi::wl_flow { flags, ..hard }), Some(OnlyWatched::Paces));
+        let hardship = abi::WL_HARDSHIP_LIMIT_SACK as u8;
+        assert_eq!(OnlyWatched::of(&abi::wl_flow { flags, hardship, ..hard }), Some(OnlyWatched::FaresWorse));
         // that its rule can change, the other not
         assert_eq!(why(abi::WL_FLOW_FOREIGN | abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Foreign));
     }

@@ -66,11 +66,11 @@ pub fn put_aside(path: &Path) -> io::Result<()> {
 /// A folder that one process has for its runs, until this is dropped. To close the folder would not do: a program that is being
 /// started has it open as well until it runs.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ClaimedFolder {
     folder: File,
 }
 
-impl Drop for Claim {
+impl Drop for ClaimedFolder {
     fn drop(&mut self) {
         // SAFETY: the descriptor is open as long as `folder` is.
         unsafe { libc::flock(self.folder.as_raw_fd(), libc::LOCK_UN) };
@@ -81,7 +81,7 @@ impl Drop for Claim {
 ///
 /// # Errors
 /// Another process runs into it.
-pub fn claim(folder: &Path) -> Result<Claim> {
+pub fn claim(folder: &Path) -> Result<ClaimedFolder> {
     let place = || folder.display().to_string();
     fs::create_dir_all(folder).with_context(place)?;
     let open = File::open(folder).with_context(place)?;
@@ -95,7 +95,7 @@ pub fn claim(folder: &Path) -> Result<Claim> {
         );
         return Err(why).with_context(place);
     }
-    Ok(Claim { folder: open })
+    Ok(ClaimedFolder { folder: open })
 }
 
 /// Puts a file with these lines in the place of `path`, to be gone on with. Until it is whole, what was there stays.
