@@ -135,7 +135,8 @@ WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_s
 		wl_probed_by_sender(f, end);
 	/* the acknowledgement was only not forwarded yet; without the clock, the answer to this is what forwards it */
 	if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) &&
-	    !in->has_news && !(f->flags2 & WL_FLOW2_CONTESTED) && wl_clock_runs(now_ns))
+	    !in->has_news && !(f->flags2 & WL_FLOW2_CONTESTED) && !wl_absorb_is_long(f, now_ns / 1000) &&
+	    wl_clock_runs(now_ns))
 		wl_absorb(t);
 }
 
@@ -155,7 +156,7 @@ WL_INLINE int wl_is_retrans_superfluous(struct wl_flow *f, const struct wl_segme
 {
 	return f->state == WL_FLOW_ACTIVE && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) && !in->has_news &&
 	       !f->repairs_failed && !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
-	       wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST, now_us);
+	       !wl_absorb_is_long(f, now_us) && wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST, now_us);
 }
 
 /* All of it was sent before, and some of it is in flight. */

@@ -19,6 +19,10 @@
  * the flow back: the sender has measured round trips of all the time that repairs took, and its timeout is of seconds then.
  * Without SACK the box knows no better than the sender what is missing, and on such paths does worse than it (harm-survey with
  * bbr3: 13 of 103 paths above 1.3 with a long wait, 2 with a short one).
+ *
+ * The long wait is only to keep the flow: from 2 s after the first retransmission on, the sender's pass with SACK as well, as the box
+ * may send no copy (its repairs have no room, say). What it then sends of all that is acknowledged has the flow handed back: the
+ * acknowledgement did not reach it, or is a forger's.
  */
 #ifndef WL_FLOW_ABSORB_H
 #define WL_FLOW_ABSORB_H
@@ -37,6 +41,25 @@
 WL_INLINE int wl_absorb_has_unshown(const struct wl_flow *f)
 {
 	return f->una != f->nxt || f->shown_una != f->una;
+}
+
+/* Does the box wait for its last chance to make progress? */
+WL_INLINE int wl_absorb_is_waiting(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_UNA_RETRANS) && f->state == WL_FLOW_ACTIVE && wl_absorb_has_unshown(f);
+}
+
+/* Time until the flow must be handed back if una does not move; valid while the box waits. */
+WL_INLINE wl_u32 wl_absorb_left_us(const struct wl_flow *f, wl_u32 now_us)
+{
+	return wl_since_us(f->una_deadline_us, now_us);
+}
+
+/* Are the sender's retransmissions of una to pass, though the flow is kept? */
+WL_INLINE int wl_absorb_is_long(const struct wl_flow *f, wl_u32 now_us)
+{
+	return wl_absorb_is_waiting(f) && (f->flags & WL_FLOW_SACK) &&
+	       wl_absorb_left_us(f, now_us) <= WL_ABSORB_FIRST_SACK_US - WL_ABSORB_FIRST_US;
 }
 
 /*
@@ -63,6 +86,8 @@ WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end, w
 		f->flags |= WL_FLOW_UNA_RETRANS;
 		f->una_retrans = !is_probe;
 		f->una_deadline_us = now_us + wl_max(first_us, 4 * f->min_rtt_us);
+	} else if (!wl_after(end, f->una) && wl_absorb_is_long(f, now_us)) {
+		f->una_deadline_us = now_us;
 	} else if (f->una_retrans < most) {
 		if (++f->una_retrans < most)
 			return;
@@ -70,18 +95,6 @@ WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end, w
 		if (wait_us < wl_since_us(f->una_deadline_us, now_us))
 			f->una_deadline_us = now_us + wait_us;
 	}
-}
-
-/* Does the box wait for its last chance to make progress? */
-WL_INLINE int wl_absorb_is_waiting(const struct wl_flow *f)
-{
-	return (f->flags & WL_FLOW_UNA_RETRANS) && f->state == WL_FLOW_ACTIVE && wl_absorb_has_unshown(f);
-}
-
-/* Time until the flow must be handed back if una does not move; valid while the box waits. */
-WL_INLINE wl_u32 wl_absorb_left_us(const struct wl_flow *f, wl_u32 now_us)
-{
-	return wl_since_us(f->una_deadline_us, now_us);
 }
 
 /* Must the flow be handed back now? */
