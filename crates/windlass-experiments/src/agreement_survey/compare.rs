@@ -47,8 +47,8 @@ impl Measured {
     }
 }
 
-/// The mean queue of a link until the last flow was complete. A simulated link is in use until the last FIN, a real one is taken down
-/// before, so that a mean over its use says less.
+/// The mean queue of a link until the last flow was complete; none: a flow was not. A simulated link is in use until the last FIN is
+/// acknowledged, a real one is taken down before: what there was of a queue is the same, but not how long its mean is over.
 fn mean_queue_packets(run: &RunRecord, link: &str) -> Option<f64> {
     let stats = &run.links.iter().find(|l| l.name == link)?.stats;
     // what is queued, and what is being sent, each summed over the time of use
@@ -57,7 +57,10 @@ fn mean_queue_packets(run: &RunRecord, link: &str) -> Option<f64> {
         true => stats.queued_ns as f64 / 1e9 / beyond_sending,
         false => stats.bytes as f64 * 8.0 / stats.mean_rate_bps,
     };
-    Some(stats.mean_queue_packets * in_use_s / run.ended_s)
+    let complete_s: Option<Vec<f64>> =
+        run.flows.iter().map(|f| Some(f.started_s + f.completion_s?)).collect();
+    let complete_s = complete_s?.into_iter().reduce(f64::max)?;
+    Some(stats.mean_queue_packets * in_use_s / complete_s)
 }
 
 /// One home's numbers beside another's.
@@ -229,6 +232,7 @@ pub fn judge(compared: &[Compared], missing: &[Point], runs: usize, planned: usi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_scenario::{FlowReport, LinkReport, LinkStats};
 
     fn measured(time_s: f64, queue_packets: f64, jain: f64) -> Measured {
         Measured { time_s, queue_packets, jain: Some(jain) }
@@ -244,6 +248,33 @@ mod tests {
             chance: Ratio::of(sim, sim),
             spans: [spans; VARIANTS.len()],
         }
+    }
+
+    /// A simulated run is over a round trip after a real one, once the last FIN is acknowledged.
+    #[test]
+    fn a_mean_queue_is_until_the_last_flow_was_complete() {
+        let run = |ended_s: f64| {
+            let flow = |completion_s| FlowReport { completion_s, ..FlowReport::default() };
+            let stats = LinkStats {
+                queued_ns: 20_000_000_000,
+                mean_queue_packets: 22.0 / ended_s,
+                utilisation: 2.0 / ended_s,
+                ..LinkStats::default()
+            };
+            RunRecord {
+                ended_s,
+                flows: vec![flow(Some(1.0)), flow(Some(2.0))],
+                links: vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: None }],
+                ..RunRecord::default()
+            }
+        };
+        for ended_s in [2.01, 3.0] {
+            let queue_packets = mean_queue_packets(&run(ended_s), "a > b").expect("all is complete");
+            assert!((queue_packets - 11.0).abs() < 1e-9, "{queue_packets} packets of a run of {ended_s} s");
+        }
+        let mut open = run(3.0);
+        open.flows[1].completion_s = None;
+        assert_eq!(mean_queue_packets(&open, "a > b"), None);
     }
 
     #[test]
