@@ -267,7 +267,8 @@ fn an_agent_that_waits_has_its_programs_loaded_and_attaches_interfaces_together(
     let folder = tempfile::tempdir().expect("a folder");
     let file = put(folder.path(), "[[rule]]\nname = \"all\"\nmatch.iface = \"v*\"\nalgorithm = \"bbr\"\n");
     let agent = talker(&net, &file);
-    agent.complains_of("waiting for one");
+    let complaint = agent.complaint();
+    assert!(complaint.contains("waiting for one"), "{complaint}");
     let mut loaded = Vec::new();
     until("the programs are loaded", || {
         loaded = programs_of(&agent);
