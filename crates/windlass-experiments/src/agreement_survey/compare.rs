@@ -12,11 +12,11 @@ use crate::{
 pub const VARIANTS: [&str; 3] = ["sim", "lab", "sim-again"];
 
 /// Most difference in completion times that counts as agreement ...
-const TIME_MOST: f64 = 0.10;
+pub const TIME_MOST: f64 = 0.10;
 /// ... in mean queues ...
-const QUEUE_MOST: f64 = 0.20;
+pub const QUEUE_MOST: f64 = 0.20;
 /// ... where a difference of half a packet always does, ...
-const QUEUE_PACKETS: f64 = 0.5;
+pub const QUEUE_PACKETS: f64 = 0.5;
 /// ... and in Jain's index.
 const JAIN_MOST: f64 = 0.1;
 /// Nothing may be off by more times than this.
@@ -38,7 +38,7 @@ pub struct Measured {
 
 impl Measured {
     /// Of these runs; none: one of them is worth nothing.
-    fn of(point: &Point, runs: &[&RunRecord]) -> Option<Measured> {
+    pub fn of(point: &Point, runs: &[&RunRecord]) -> Option<Measured> {
         let number = |metric| of_point(metric, Some(Statistic::Median), runs, &Selection::default());
         let jain = if point.flows > 1 { Some(number(Metric::Jain)?) } else { None };
         let queues: Option<Vec<f64>> =
@@ -130,6 +130,8 @@ pub struct Compared {
     pub chance: Ratio,
     /// The shortest and the longest time, and the smallest and the largest queue, of each run by itself.
     pub spans: [Spans; VARIANTS.len()],
+    /// Real runs, and as many simulated ones with the same seeds.
+    pub runs: usize,
 }
 
 /// Between what the runs of a home lie.
@@ -171,6 +173,7 @@ pub fn compare(points: &[Point], runs: &[RunRecord]) -> (Vec<Compared>, Vec<Poin
                 again: Ratio::of(again, lab),
                 chance: Ratio::of(again, sim),
                 spans: [a, b, c],
+                runs: of[1].len(),
             }),
             _ => missing.push(*point),
         }
@@ -247,6 +250,7 @@ mod tests {
             again: Ratio::of(sim, lab),
             chance: Ratio::of(sim, sim),
             spans: [spans; VARIANTS.len()],
+            runs: 3,
         }
     }
 

@@ -1,10 +1,11 @@
 //! `windlass reproduce agreement-survey`: is the simulator right off the grid of `agreement`? Points are chosen by a sequence that covers
-//! the domain evenly (`point.rs`), and run with the same seeds in both homes; the simulator once more with others, to show what
-//! chance does.
+//! the domain evenly (`point.rs`), and run with the same seeds in both homes, as often as their simulated runs scatter (`scatter.rs`);
+//! the simulator once more with others, to show what chance does.
 
 mod compare;
 mod point;
 mod report;
+mod scatter;
 
 use crate::{
     job::{Home, Job, bdp_bytes},
@@ -16,6 +17,7 @@ use crate::{
 use anyhow::{Result, anyhow, ensure};
 use compare::{VARIANTS, compare, judge};
 use point::{POINTS, Point};
+use scatter::runs_needed;
 use std::num::NonZeroU64;
 use windlass_scenario::Scenario;
 
@@ -25,22 +27,25 @@ pub const NAME: &str = "agreement-survey";
 pub const TITLE: &str =
     "Simulated transfers against real ones, far and wide: completion times, queues and fairness";
 
-/// Runs of each variant of a point.
+/// Least runs of each variant of a point.
 const SEEDS: u64 = 3;
-/// Those with other seeds.
+/// Least runs with other seeds ...
 const AGAIN_SEEDS: u64 = 9;
+/// ... the first of which comes after this one.
+const AGAIN_AFTER: u64 = 1000;
 /// Several flows are recorded in intervals, so that in the testbed one program plays them and they begin together: of forty curls on a
 /// few processors the last begins when the first is done.
 const INTERVAL_NS: NonZeroU64 = NonZeroU64::new(100_000_000).expect("more than 0");
 /// In quick mode, one point of so many is run, with one seed.
 const QUICK_STEP: usize = 13;
 
-/// The runs of a point in each of [`VARIANTS`].
+/// `seeds` runs of a point in each of [`VARIANTS`].
 fn jobs(point: &Point, seeds: u64) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for variant in VARIANTS {
         let on = if variant == "lab" { Home::Lab } else { Home::Sim };
-        let seeds = if variant == "sim-again" { seeds + 1..=seeds + AGAIN_SEEDS } else { 1..=seeds };
+        let again = AGAIN_AFTER + 1..=AGAIN_AFTER + seeds.max(AGAIN_SEEDS);
+        let seeds = if variant == "sim-again" { again } else { 1..=seeds };
         for seed in seeds {
             let scenario = Scenario::parse(&point.name(), &point.text(seed))
                 .map_err(|e| anyhow!("{e}; this is a fault of the survey"))?;
@@ -72,17 +77,24 @@ pub fn agreement_survey(only: Option<u32>, shard: Option<Shard>, settings: &Sett
     let is_of_part = |place: usize| shard.is_none_or(|shard| shard.has(place));
     let numbers = numbers.into_iter().enumerate().filter(|(place, _)| is_of_part(*place));
     let points: Vec<Point> = numbers.map(|(_, number)| Point::of_number(number)).collect();
-    let seeds = if settings.quick { 1 } else { SEEDS };
-    let mut all = Vec::new();
-    for point in &points {
-        all.extend(jobs(point, seeds)?);
-    }
-    let planned = all.len();
+    let jobs_of = |seeds_of: &dyn Fn(&Point) -> u64| -> Result<Vec<Job>> {
+        Ok(points.iter().map(|p| jobs(p, seeds_of(p))).collect::<Result<Vec<_>>>()?.concat())
+    };
     let name = only.map_or(NAME.into(), |number| format!("{NAME}-point-{number}"));
     let folder = settings.folder(&name);
     // what other parts have left there stays
-    let settings = &Settings { resume: settings.resume || shard.is_some(), ..settings.clone() };
-    let runs = runner::run_all(&name, all, settings, &folder)?;
+    let mut settings = Settings { resume: settings.resume || shard.is_some(), ..settings.clone() };
+    let all = if settings.quick {
+        jobs_of(&|_| 1)?
+    } else {
+        let mut simulated = jobs_of(&|_| SEEDS)?;
+        simulated.retain(|job| job.on == Home::Sim);
+        let runs = runner::run_all(&format!("{name}: how far runs scatter"), simulated, &settings, &folder)?;
+        settings.resume = true;
+        jobs_of(&|point| runs_needed(point, &runs).max(SEEDS))?
+    };
+    let planned = all.len();
+    let runs = runner::run_all(&name, all, &settings, &folder)?;
     let (compared, missing) = compare(&points, &runs);
     let verdicts = judge(&compared, &missing, runs.len(), planned);
     let tables = vec![report::groups(&compared), report::disagreements(&compared)];

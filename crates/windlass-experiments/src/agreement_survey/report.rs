@@ -135,7 +135,7 @@ fn table_of_points(compared: &[Compared]) -> String {
     for variant in VARIANTS {
         let _ = write!(csv, ",{variant}_s,{variant}_queue_packets,{variant}_jain");
     }
-    csv.push_str(",agrees\n");
+    csv.push_str(",runs,agrees\n");
     for c in compared {
         let Point { number, algorithm, rate_bps, rtt_ms, buffer_packets, loss_percent, .. } = c.point;
         let Point { shape, hosts, flows, flow_bytes, .. } = c.point;
@@ -148,7 +148,7 @@ fn table_of_points(compared: &[Compared]) -> String {
             let jain = m.jain.map_or(String::new(), |jain| format!("{jain:.4}"));
             let _ = write!(csv, ",{:.6},{:.4},{jain}", m.time_s, m.queue_packets);
         }
-        let _ = writeln!(csv, ",{}", agrees(&c.ratio));
+        let _ = writeln!(csv, ",{},{}", c.runs, agrees(&c.ratio));
     }
     csv
 }
