@@ -30,6 +30,9 @@ const FROM_S: u32 = 10;
 const TO_S: u32 = 70;
 /// Of the bound: queue and drops.
 const MOST: f64 = 0.15;
+/// Runs of a discipline.
+const RUNS_LEAST: usize = 3;
+const RUNS_MOST: usize = 12;
 
 /// A discipline in the kernel's words and in ours; `red`'s weight is what the kernel made of its burst.
 const DISCIPLINES: [(&str, &str); 4] = [
@@ -95,12 +98,33 @@ fn real(guest: &mut Guest, discipline: &str) -> Seen {
     Seen { queue_packets: numbers[0], drops: numbers[1], packets: numbers[2] }
 }
 
-/// The middle one of three runs: codel's queue was 4.8 to 7.3 packets in four, fq_codel's 4.2 to 6.0 in five.
-fn real_median(guest: &mut Guest, discipline: &str) -> Seen {
-    let mut all = [(); 3].map(|()| real(guest, discipline));
-    println!("{all:.1?}");
-    all.sort_by(|a, b| a.queue_packets.total_cmp(&b.queue_packets));
-    all[1]
+/// The mean of these runs, and the larger of its standard errors of queue and drops, as a share of it.
+fn mean_of(all: &[Seen]) -> (Seen, f64) {
+    let runs = all.len() as f64;
+    let mean = |of: fn(&Seen) -> f64| all.iter().map(of).sum::<f64>() / runs;
+    let error = |of: fn(&Seen) -> f64| {
+        let squares: f64 = all.iter().map(|s| (of(s) - mean(of)).powi(2)).sum();
+        (squares / (runs - 1.0) / runs).sqrt() / mean(of)
+    };
+    let seen = Seen {
+        queue_packets: mean(|s| s.queue_packets),
+        drops: mean(|s| s.drops),
+        packets: mean(|s| s.packets),
+    };
+    (seen, error(|s| s.queue_packets).max(error(|s| s.drops)))
+}
+
+/// As many runs as it takes for a mean that is known to a third of the bound: codel's queue is 4.8 to 7.5 packets in single ones.
+fn means(mut run: impl FnMut(u32) -> Seen) -> Seen {
+    let mut all = Vec::new();
+    loop {
+        all.push(run(all.len() as u32 + 1));
+        let (mean, error) = mean_of(&all);
+        if all.len() >= RUNS_LEAST && error <= MOST / 3.0 || all.len() == RUNS_MOST {
+            println!("{} runs, error {error:.3}: {all:.1?}", all.len());
+            return mean;
+        }
+    }
 }
 
 /// The same, simulated with this seed.
@@ -138,14 +162,6 @@ fn simulated(discipline: &str, seed: u32) -> Seen {
     }
 }
 
-/// The mean of several seeds.
-fn simulated_mean(discipline: &str) -> Seen {
-    const SEEDS: u32 = 5;
-    let all: Vec<Seen> = (1..=SEEDS).map(|seed| simulated(discipline, seed)).collect();
-    let mean = |of: fn(&Seen) -> f64| all.iter().map(of).sum::<f64>() / f64::from(SEEDS);
-    Seen { queue_packets: mean(|s| s.queue_packets), drops: mean(|s| s.drops), packets: mean(|s| s.packets) }
-}
-
 /// The weight that the kernel made of red's burst, in per cent: it prints "ewma 6" for 2^-6.
 fn weight_percent(guest: &mut Guest) -> f64 {
     let printed = guest.run("tc -s -d qdisc show dev v2");
@@ -168,12 +184,12 @@ fn queues_and_drops_are_those_of_the_kernels_disciplines() {
     let mut fails = Vec::new();
     for (kernels, ours) in DISCIPLINES {
         let name = kernels.split(' ').next().expect("a name");
-        let real = real_median(&mut guest, kernels);
+        let real = means(|_| real(&mut guest, kernels));
         let ours = match name {
             "red" => ours.replace("WEIGHT", &weight_percent(&mut guest).to_string()),
             _ => ours.to_string(),
         };
-        let simulated = simulated_mean(&ours);
+        let simulated = means(|seed| simulated(&ours, seed));
         let queue = simulated.queue_packets / real.queue_packets;
         let drops = (simulated.drops / simulated.packets) / (real.drops / real.packets);
         println!(
