@@ -36,6 +36,12 @@ pub struct FlowReport {
     pub timeouts: Option<u64>,
     /// Segments that this flow's sender retransmitted; none: unknown.
     pub retrans_segs: Option<u64>,
+    /// Packets with data that came to its receiver; none: unknown, a kernel does not count them by flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrived_segs: Option<u64>,
+    /// Those all of whose data had come before, so that the sender or the box had retransmitted it needlessly; none: unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needless_segs: Option<u64>,
     /// Most new segments that this flow's sender sent at one instant; with real kernels, that a connection between its hosts did,
     /// as an emulated link saw them come; none: unknown.
     pub longest_burst_segs: Option<u32>,

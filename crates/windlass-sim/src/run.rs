@@ -472,7 +472,9 @@ impl<'a> Sim<'a> {
         let session = &mut self.sessions[index as usize];
         session.open -= 1;
         if self.scenario.flows[index as usize].connections == Connections::PerResponse {
-            let sender = &mut self.fetches[connection as usize].ends[1].sender;
+            let [client, server] = &mut self.fetches[connection as usize].ends;
+            session.past_arrivals += client.receiver.take_stats();
+            let sender = &mut server.sender;
             session.past += std::mem::take(&mut sender.stats);
             sender.group = None;
             self.past.push_back((self.net.now_ns, connection));

@@ -1,6 +1,9 @@
 //! A flow of the scenario as it goes: which responses it requests when, on which connection, and how long they took.
 
-use crate::{tcp::SenderStats, time::NEVER};
+use crate::{
+    tcp::{ReceiverStats, SenderStats},
+    time::NEVER,
+};
 use windlass_core::Algorithm;
 use windlass_scenario::{DuePage, Flow, PageLoad, Response, Schedule};
 
@@ -39,6 +42,8 @@ pub struct Session {
     pub datagrams: u64,
     /// What its senders did whose connections are gone.
     pub past: SenderStats,
+    /// What came to its clients on connections that are gone.
+    pub past_arrivals: ReceiverStats,
 }
 
 impl Session {
@@ -61,6 +66,7 @@ impl Session {
             asked_bytes: 0,
             datagrams: 0,
             past: SenderStats::default(),
+            past_arrivals: ReceiverStats::default(),
         }
     }
 

@@ -27,7 +27,7 @@ pub const VARIANTS: [Variant; 7] = [
     Variant { name: "bbr-again", server: "bbr", boxed: None, is_again: true },
 ];
 /// Variants without the box, by which the others are judged.
-const ALONE: usize = 2;
+pub const ALONE: usize = 2;
 
 /// What is compared with the slower one alone, as tables name it: the box with each of [`ALGORITHMS`], and the server alone with
 /// other seeds. What that differs from itself by is chance, which any box that changes the time of a packet is exposed to: with the
@@ -75,7 +75,8 @@ pub struct Compared<'a> {
     pub path: &'a Path,
     /// Median time of each of [`VARIANTS`] in s; infinite: most of its runs did not finish.
     pub times_s: [f64; VARIANTS.len()],
-    runs: [Vec<&'a RunRecord>; VARIANTS.len()],
+    /// The runs of each.
+    pub runs: [Vec<&'a RunRecord>; VARIANTS.len()],
 }
 
 /// The time of a run: the longest that a flow waited for what it transferred, from connect() or a request to the last byte,

@@ -11,6 +11,7 @@
 //! servers of the simulator only).
 
 mod compare;
+mod needless;
 mod path;
 mod random;
 mod report;
@@ -119,11 +120,16 @@ fn survey(
     let folder = settings.folder(&name);
     let runs = runner::run_all(&name, jobs(paths, on, seeds)?, settings, &folder)?;
     let compared = compare(paths, &runs, seeds as usize);
-    let verdicts = judge(paths, &compared, seeds as usize);
+    let mut verdicts = judge(paths, &compared, seeds as usize);
+    if on == Home::Sim {
+        // kernels do not count them by flow
+        verdicts.extend(needless::judge(paths, &compared, seeds as usize));
+    }
     let command = Command { on, is_quick: settings.quick };
     let tables = vec![
         report::quantiles(&compared),
         report::messages(&compared),
+        needless::table(&compared),
         report::worst(&compared, &folder, command),
     ];
     let title = TITLE.into();

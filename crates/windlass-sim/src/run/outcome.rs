@@ -5,7 +5,7 @@ use crate::{
     link::Link,
     network::Count,
     session::Session,
-    tcp::{Round, SenderStats},
+    tcp::{ReceiverStats, Round, SenderStats},
     time::seconds,
     trace::{FlowRow, LinkRow},
 };
@@ -38,7 +38,11 @@ impl Sim<'_> {
         let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
         let arrived_bytes = self.arrived_bytes();
         let mut stats: Vec<SenderStats> = self.sessions.iter().map(|s| s.past).collect();
-        self.fetches.iter().for_each(|f| stats[f.session as usize] += f.ends[1].sender.stats);
+        let mut arrivals: Vec<ReceiverStats> = self.sessions.iter().map(|s| s.past_arrivals).collect();
+        for fetch in &mut self.fetches {
+            stats[fetch.session as usize] += fetch.ends[1].sender.stats;
+            arrivals[fetch.session as usize] += fetch.ends[0].receiver.take_stats();
+        }
         let sum = |what: fn(&SenderStats) -> u64| stats.iter().map(what).sum();
         let (sender_retrans_segs, sender_timeouts, sender_probes, handshake_retrans_segs) = (
             sum(|s| s.retrans_segs),
@@ -54,8 +58,12 @@ impl Sim<'_> {
             .flows
             .iter()
             .zip(self.sessions)
-            .zip(arrived_bytes.into_iter().zip(&stats))
-            .map(|((flow, session), (bytes, stats))| flow_report(flow, session, bytes, stats, ended_at_ns))
+            .zip(arrived_bytes.into_iter().zip(stats.iter().zip(&arrivals)))
+            .map(|((flow, session), (bytes, (stats, arrivals)))| FlowReport {
+                arrived_segs: (flow.application != Application::Udp).then_some(arrivals.segs),
+                needless_segs: (flow.application != Application::Udp).then_some(arrivals.needless_segs),
+                ..flow_report(flow, session, bytes, stats, ended_at_ns)
+            })
             .collect();
         let links = link_reports(scenario, self.net.links);
         let mean_rtt_ms = mean_rtt_ms(scenario, &links);

@@ -54,6 +54,7 @@ mod window;
 
 pub use control::{CongestionControl, Outside, Tally};
 pub use endpoint::{Endpoint, Phase};
+pub use receiver::ReceiverStats;
 pub use send_buffer::WRITE_BYTES;
 pub use sender::{Round, SenderStats};
 

@@ -21,6 +21,22 @@ const BLOCKS_EXPECTED: usize = 2;
 /// Segments acknowledged at once from a mark on: the sender's window may be a very small one.
 const MARK_QUICK_ACKS: u32 = 2;
 
+/// What came to a receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Packets with data.
+    pub segs: u64,
+    /// Those all of whose data had come before: their retransmission was needless.
+    pub needless_segs: u64,
+}
+
+impl std::ops::AddAssign for ReceiverStats {
+    fn add_assign(&mut self, other: ReceiverStats) {
+        self.segs += other.segs;
+        self.needless_segs += other.needless_segs;
+    }
+}
+
 /// The receiving half of an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
@@ -46,6 +62,8 @@ pub struct Receiver {
     window: RcvWindow,
     policy: AckPolicy,
     ecn: Ecn,
+    segs: u32,
+    needless_segs: u32,
 }
 
 impl Receiver {
@@ -136,6 +154,7 @@ impl Receiver {
         }
         let len_bytes = u32::from(packet.len_bytes);
         self.policy.on_length(len_bytes);
+        self.segs += u32::from(len_bytes > 0);
         let is_ecn_news = self.note_mark(packet);
         self.window.measure(len_bytes, config.mss_bytes, packet.tsecr_us, now_ns);
         let mut has_grown = false;
@@ -143,11 +162,11 @@ impl Receiver {
         let block = Block { start: packet.seq, end: packet.end() };
         let mut is_urgent = is_ecn_news || packet.has(flag::FIN);
         if block.end <= self.rcv_nxt {
-            self.duplicate = Some(block);
+            self.on_duplicate(block, len_bytes);
             self.be_quick(config.quick_acks);
             is_urgent = true;
         } else if self.waiting.iter().any(|w| w.start <= block.start && block.end <= w.end) {
-            self.duplicate = Some(block);
+            self.on_duplicate(block, len_bytes);
             // the stretch it is part of follows the report (RFC 2883, section 4)
             self.keep(block);
             is_urgent = is_ecn_news;
@@ -182,6 +201,18 @@ impl Receiver {
             },
         };
         self.policy.on_data(arrival, config)
+    }
+
+    /// All of it had come before, which is reported once.
+    fn on_duplicate(&mut self, block: Block, len_bytes: u32) {
+        self.duplicate = Some(block);
+        self.needless_segs += u32::from(len_bytes > 0);
+    }
+
+    /// What has come since this was called last.
+    pub fn take_stats(&mut self) -> ReceiverStats {
+        let (segs, needless_segs) = (std::mem::take(&mut self.segs), std::mem::take(&mut self.needless_segs));
+        ReceiverStats { segs: segs.into(), needless_segs: needless_segs.into() }
     }
 
     /// Fills the acknowledging fields of a packet that goes out.
@@ -322,6 +353,20 @@ mod tests {
 
     fn block(start: u64, end: u64) -> Block {
         Block { start: 1 + start * MSS, end: 1 + end * MSS }
+    }
+
+    #[test]
+    fn needless_retransmissions_are_those_all_of_whose_data_has_come() {
+        let mut receiver = receiver();
+        let (config, rtt) = (steady(), Rtt::default());
+        let partly = Packet { len_bytes: 2 * MSS_BYTES as u16, ..seg(0) };
+        // a hole is filled, part of one is new; then what is below rcv_nxt, and what waits beyond a hole, once more
+        for packet in [seg(0), seg(2), partly, seg(5), seg(1), seg(5)] {
+            receiver.on_data(&packet, &rtt, 0, &config);
+        }
+        receiver.on_data(&Packet { flags: flag::FIN, len_bytes: 0, ..seg(3) }, &rtt, 0, &config);
+        assert_eq!(receiver.take_stats(), ReceiverStats { segs: 6, needless_segs: 2 });
+        assert_eq!(receiver.take_stats(), ReceiverStats::default());
     }
 
     #[test]
