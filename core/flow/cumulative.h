@@ -39,7 +39,8 @@ enum wl_proof {
  * newest transmission, that all before it is lost.
  *
  * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
- * NewReno mends one hole a round trip. Where a recovery finds more, all is retransmitted, though part of it has arrived.
+ * NewReno mends one hole a round trip. Where a recovery finds more, as much is retransmitted as is missing (loss.h), though part of it
+ * may have arrived.
  */
 WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, const struct wl_delivery *d, wl_u32 end)
 {

@@ -185,6 +185,7 @@ WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 {
 	struct wl_seg *seg;
+	wl_u32 pipe_bytes;
 
 	if (f->lost_head == WL_NO_SLOT || (f->todo & WL_TODO_UNLOSE))
 		return 0;
@@ -197,7 +198,9 @@ WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 		return seg;
 	if ((f->flags & WL_FLOW_RECOVERY) && !f->repair_room_bytes)
 		return 0;
-	return wl_pipe_bytes(f) + seg->len_bytes > f->decision.cwnd_bytes ? 0 : seg;
+	/* what duplicates have told of is not in flight */
+	pipe_bytes = wl_sat_sub(wl_pipe_bytes(f), f->dup_delivered_bytes);
+	return pipe_bytes + seg->len_bytes > f->decision.cwnd_bytes ? 0 : seg;
 }
 
 #endif

@@ -258,7 +258,6 @@ struct wl_flow {
 	wl_u8 bursts;
 	wl_u8 pauses; /* saturates */
 
-	wl_u8 dupacks; /* on flows without SACK; saturates */
 	wl_u8 stored_blocks; /* 0..WL_FLOW_BLOCKS */
 
 	/* totals for reports */
@@ -277,6 +276,7 @@ struct wl_flow {
 	wl_u32 blocks[WL_FLOW_BLOCKS];
 	wl_u16 tables[WL_FLOW_TABLES];
 	wl_u16 stored_chunks; /* 0..WL_FLOW_CHUNKS */
+	wl_u16 dupacks; /* of flows without SACK, of what is behind una; saturates */
 	wl_u32 overflow_records; /* live records in the overflow of blocks and chunks */
 	wl_u32 resent_head;
 	wl_u32 resent_tail;

@@ -18,6 +18,7 @@
 #ifndef WL_FLOW_LOSS_H
 #define WL_FLOW_LOSS_H
 
+#include "../math/sat.h"
 #include "rate.h"
 #include "rtt.h"
 
@@ -96,6 +97,7 @@ struct wl_judge {
 	wl_u32 now_us;
 	wl_u32 reo_wnd_us;
 	wl_u32 lost_bytes;
+	wl_u32 lost_most_bytes; /* of first copies: wl_missing_bytes() */
 	wl_u32 wait_us; /* until the next record can be judged; 0: no such record */
 	wl_u32 is_done; /* else more can be judged at once (work.h) */
 };
@@ -115,6 +117,21 @@ WL_INLINE void wl_judge_wait(struct wl_judge *j, wl_u32 wait_us)
 {
 	if (wait_us != ~0u && (!j->wait_us || wait_us < j->wait_us))
 		j->wait_us = wait_us;
+}
+
+/*
+ * Without SACK duplicates tell how many segments have arrived behind the hole, though not which: no more is lost than are missing of
+ * what recovery is for, less what waits to be retransmitted, or has been. With SACK it is known which, and there is no such bound.
+ */
+WL_INLINE wl_u32 wl_missing_bytes(const struct wl_flow *f)
+{
+	/* what was sent since recovery began arrives behind the copies; after a silence nothing is under way */
+	wl_u32 sent_end = f->flags & WL_FLOW_PROBED ? f->nxt : f->recovery_seq;
+	wl_u32 known_bytes = wl_sat_add(f->dupacks * (wl_u32)f->mss_bytes, f->lost_bytes + f->resent_bytes);
+
+	if ((f->flags & (WL_FLOW_SACK | WL_FLOW_RECOVERY)) != WL_FLOW_RECOVERY)
+		return ~0u;
+	return wl_after(sent_end, f->una) ? wl_sat_sub(sent_end - f->una, known_bytes) : 0;
 }
 
 static long wl_judge_first_copy(wl_u32 i, void *ctx)
@@ -141,8 +158,14 @@ static long wl_judge_first_copy(wl_u32 i, void *ctx)
 			j->is_done = 1;
 			return 1;
 		}
+		if (seg->len_bytes > j->lost_most_bytes) {
+			/* the next ACK tells more */
+			j->is_done = 1;
+			return 1;
+		}
 		wl_seg_mark_lost(f, seg, number);
 		j->lost_bytes += seg->len_bytes;
+		j->lost_most_bytes -= seg->len_bytes;
 	}
 	f->judged = seg->seq + seg->len_bytes;
 	return 0;
@@ -283,7 +306,7 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 {
 	if (!f || !wait_us)
 		return 0;
-	struct wl_judge j = { .f = f, .now_us = now_us };
+	struct wl_judge j = { .f = f, .now_us = now_us, .lost_most_bytes = wl_missing_bytes(f) };
 
 	*wait_us = 0;
 	if (f->una == f->nxt)

@@ -14,7 +14,9 @@
  * spurious, and causes a duplicate ACK that reports no loss. As many duplicate ACKs are ignored, until something sent later is
  * acknowledged. (RFC 6582, section 4, has two heuristics for the same: both also miss a loss among what was sent later.)
  *
- * Deviation: the window is not inflated by duplicates.
+ * Duplicates also tell how many segments are missing (loss.h, wl_missing_bytes()): no more are retransmitted, though not which is known.
+ *
+ * Deviation: the window is not inflated by duplicates, but for retransmissions (edge.h).
  */
 #ifndef WL_FLOW_NEWRENO_H
 #define WL_FLOW_NEWRENO_H
@@ -95,6 +97,15 @@ WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
 	return head && !(head->flags & WL_SEG_RESENT);
 }
 
+/*
+ * Does a duplicate tell of what was in flight when recovery began? Until the head's copy is acknowledged it does; later ones are for
+ * what was sent since, copies and new data.
+ */
+WL_INLINE int wl_dupack_is_of_flight(const struct wl_flow *f)
+{
+	return !(f->flags & WL_FLOW_RECOVERY) || f->una == f->undo_marker;
+}
+
 /* A duplicate has come: a segment was delivered, one of those in flight but for the head. */
 WL_INLINE void wl_dupack_delivers(struct wl_flow *f, struct wl_sample *s)
 {
@@ -119,7 +130,7 @@ WL_INLINE wl_u32 wl_newreno_ack(struct wl_flow *f, const struct wl_ack *a, struc
 			f->spurious_dupacks--;
 			return 0;
 		}
-		f->dupacks += f->dupacks < 255;
+		f->dupacks += f->dupacks < 65535 && wl_dupack_is_of_flight(f);
 		wl_dupack_delivers(f, s);
 	}
 	return wl_newreno_loses_head(f, s->acked_bytes) ? wl_lose_first(f) : 0;

@@ -49,11 +49,38 @@ fn without_sack_a_repair_reveals_the_next_hole_only() {
     assert_eq!((f.state().lost_segs, f.state().flags & abi::WL_FLOW_RECOVERY), (2, 0));
 }
 
-/// Twenty more: each by itself would take a round trip.
+/// Twenty more: each by itself would take a round trip, and with all behind them thirty would be needless. Duplicates have told how many
+/// arrived.
 #[test]
-fn without_sack_a_repair_that_finds_many_holes_has_all_retransmitted() {
-    let (_, lost_bytes) = lost_behind_the_first(|i| (50..70).contains(&i));
-    assert_eq!(lost_bytes, 50 * MSS);
+fn without_sack_a_repair_that_finds_many_holes_has_as_many_retransmitted_as_are_missing() {
+    let (mut f, lost_bytes) = lost_behind_the_first(|i| (50..70).contains(&i));
+    assert_eq!(lost_bytes, 20 * MSS);
+    // duplicates have told that the rest is not in flight: a window of twenty holds them
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    for i in 50..70 {
+        assert_eq!(f.next_repair(), Some((i * MSS, MSS)));
+        f.repaired(i * MSS, 30_200 + i);
+    }
+    assert_eq!(f.next_repair(), None);
+}
+
+/// What was sent since recovery began draws duplicates, too, once the head's copy is acknowledged: they say nothing of what is missing.
+#[test]
+fn without_sack_duplicates_of_new_data_do_not_hide_holes() {
+    let (mut f, _) = lost_behind_the_first(|i| (50..52).contains(&i) || (60..62).contains(&i));
+    let dupacks = f.state().dupacks;
+    for i in 1..=10 {
+        f.ack(&ack(50 * MSS, 30_300 + i, &[]));
+    }
+    assert_eq!(f.state().dupacks, dupacks);
+    // three hundred are counted as well
+    let mut f = flow_without_sack();
+    f.state_mut().decision.cwnd_bytes = 400 * MSS;
+    f.send(400 * MSS, 0);
+    (0..300).for_each(|i| {
+        f.ack(&ack(0, 10_000 + i, &[]));
+    });
+    assert_eq!(f.state().dupacks, 300);
 }
 
 /// Else each segment of a flight that was lost would wait for a probe of its own.
@@ -126,13 +153,14 @@ fn after_a_probe_that_gives_no_sample_comes_no_other() {
 #[test]
 fn an_answer_that_comes_too_soon_is_to_the_original() {
     let mut f = flow(0);
-    f.rtt_begin(20_000);
     f.state_mut().decision.cwnd_bytes = 20 * MSS;
-    f.send(10 * MSS, 0);
-    assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
-    f.repaired(0, 220_000);
-    assert_eq!(f.ack(&ack(MSS, 230_000, &[])).lost_bytes, 0);
-    assert_eq!(f.ack(&ack(2 * MSS, 330_000, &[])).rtt_us, 330_000);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 20_000, &[]));
+    f.send(11 * MSS, 100_000);
+    assert_eq!(f.on_silence(320_000), abi::WL_SILENCE_PROBE);
+    f.repaired(MSS, 320_000);
+    assert_eq!(f.ack(&ack(2 * MSS, 330_000, &[])).lost_bytes, 0);
+    assert_eq!(f.ack(&ack(3 * MSS, 430_000, &[])).rtt_us, 330_000);
     assert_eq!(f.next_repair(), None);
 }
 

@@ -87,6 +87,7 @@ fn a_short_segment_before_the_first_of_its_slot_is_recorded() {
 fn a_listed_record_that_moves_stays_in_its_list() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.state_mut().srtt_us = 300_000;
     // of three packets the second begins in the slot in which the first ends
     f.send(2900, 0);
     f.send(3000, 1000);
