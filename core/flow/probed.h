@@ -31,6 +31,12 @@ WL_INLINE void wl_probed_by_sender(struct wl_flow *f, wl_u32 end)
 	f->tail_probe_end = end;
 }
 
+/* Is the sender's probe on its way, or its answer? */
+WL_INLINE int wl_probed_is_out(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_SENDER_PROBED) && wl_before(f->una, f->tail_probe_end);
+}
+
 /* Must what the sender is shown next report that its probe was not needed? */
 WL_INLINE int wl_probed_owes(const struct wl_flow *f)
 {

@@ -4,7 +4,8 @@
  *
  *     first sample R    SRTT = R, RTTVAR = R / 2
  *     later ones        RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, SRTT = 7/8 SRTT + 1/8 R
- *     RTO               SRTT + max(4 RTTVAR, 200 ms); without any sample 1 s
+ *     RTO               SRTT + max(4 RTTVAR, 200 ms); without any sample 1 s, or 3 s where the handshake was observed and is none,
+ *                       as it was retransmitted (section 5.7)
  *
  * Deviations, as in Linux: the minimum is one of the variance, and 200 ms instead of 1 s (section 2.4), as a sender behind the box has
  * the same and would else retransmit first; the largest timeout is 60 s. Back-off is in timer.h (section 5.5).
@@ -18,6 +19,7 @@
 #define WL_RTO_MIN_US 200000u /* as Linux senders have it */
 #define WL_RTO_MAX_US 60000000u
 #define WL_RTO_INITIAL_US 1000000u
+#define WL_RTO_SYN_AGAIN_US 3000000u
 #define WL_EMPTY_SEGMENT_BYTES 64u /* on the wire, hardly less */
 
 /*
@@ -133,7 +135,7 @@ WL_INLINE wl_u32 wl_rto_us(const struct wl_flow *f)
 	wl_u32 rtt_us = wl_timer_rtt_us(f);
 
 	if (!rtt_us)
-		return WL_RTO_INITIAL_US;
+		return f->flags2 & WL_FLOW2_MID_STREAM ? WL_RTO_INITIAL_US : WL_RTO_SYN_AGAIN_US;
 	if (slack_us < WL_RTO_MIN_US)
 		slack_us = WL_RTO_MIN_US;
 	return rtt_us + slack_us;

@@ -6,15 +6,16 @@
  *     last progress ---- PTO ----> probe ---- 2 * silence, while that is below RTO ----> probe ...
  *                                    `------- RTO ----> timeout ---- RTO << backoff ----> timeout ...
  *
- *     PTO = 3/2 SRTT + RTTVAR, from 2 ms to RTO; later where one segment is in flight, or ACKs were found to be late (delayed ACKs),
- *           or by as much as a full segment may take longer than the short ones that were timed (rtt.h)
+ *     PTO = max(2 SRTT, 3/2 SRTT + RTTVAR), from 2 ms to RTO; later where one segment is in flight, or ACKs were found to be late
+ *           (delayed ACKs), or by as much as a full segment may take longer than the short ones that were timed (rtt.h)
  *
- * With SACK no probe in recovery, where RACK and the timeout find what is lost (RFC 8985, section 7.2); and none while the timeout is
- * backed off.
+ * With SACK no probe in recovery, where RACK and the timeout find what is lost (RFC 8985, section 7.2); none while the timeout is
+ * backed off; and none of the box where the sender's own does: before there is a sample of data, as the handshake's round trip was
+ * that of an empty path, and after the sender's probe has come by.
  *
- * Deviations: RFC 8985, section 7.2 has PTO = 2 SRTT; a box that waited as long would probe after the sender. The probe is the first
- * undelivered segment, where section 7.3 has the last: the sender waits for una. More than one probe may be sent before the timeout.
- * What follows a silence is put off by a random part of it, so that flows that lose together do not retransmit together.
+ * Deviations: the probe is the first undelivered segment, where RFC 8985, section 7.3 has the last: the sender waits for una. More than
+ * one probe may be sent before the timeout. What follows a silence is put off by a random part of it, so that flows that lose together
+ * do not retransmit together.
  */
 #ifndef WL_FLOW_TIMER_H
 #define WL_FLOW_TIMER_H
@@ -22,6 +23,7 @@
 #include "../math/hash.h"
 #include "absorb.h"
 #include "edge.h"
+#include "probed.h"
 #include "shown.h"
 
 #define WL_PROBE_MIN_US 2000u
@@ -34,9 +36,9 @@
 #define WL_DELACK_LATE_US 250000u /* ... of one that was found to be late (100 to 200 ms in other systems) */
 
 /*
- * Silence after which the tail is probed: earlier than a sender's own probe at 2 srtt, which it would notice, but
- * later than any ACK that is merely slow. How slow that is, a spurious probe shows: a receiver whose application does
- * not get to read keeps ACKs of whole flights until its timer ends.
+ * Silence after which the tail is probed: as a sender at the box's place would (RFC 8985, section 7.2), but later than any ACK that is
+ * merely slow. How slow that is, a spurious probe shows: a receiver whose application does not get to read keeps ACKs of whole flights
+ * until its timer ends.
  */
 WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 {
@@ -45,8 +47,8 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	int is_alone;
 
 	if (!rtt_us)
-		return WL_RTO_INITIAL_US;
-	timeout_us = rtt_us + rtt_us / 2 + f->rttvar_us;
+		return wl_rto_us(f);
+	timeout_us = rtt_us + wl_max(rtt_us, rtt_us / 2 + f->rttvar_us);
 	if (timeout_us < WL_PROBE_MIN_US)
 		timeout_us = WL_PROBE_MIN_US;
 	is_alone = f->nxt - f->una <= f->mss_bytes;
@@ -89,6 +91,8 @@ WL_INLINE wl_u32 wl_probe_wait_us(const struct wl_flow *f)
 	wl_u32 quiet_us;
 
 	if (f->backoff || (f->flags & (WL_FLOW_RECOVERY | WL_FLOW_SACK)) == (WL_FLOW_RECOVERY | WL_FLOW_SACK))
+		return 0;
+	if (!(f->flags & WL_FLOW_PROBED) && (f->flags & WL_FLOW_SACK) && (!f->srtt_us || wl_probed_is_out(f)))
 		return 0;
 	if (!(f->flags & WL_FLOW_PROBED))
 		return wl_probe_timeout_us(f);

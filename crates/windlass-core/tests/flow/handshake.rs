@@ -36,14 +36,16 @@ fn before_the_first_sample_timers_go_by_the_handshake() {
     f.rtt_begin(20_000);
     f.send(4 * MSS, 0);
     f.state_mut().decision.cwnd_bytes = 10 * MSS;
-    assert_eq!(silence(&mut f, 100), (vec![220_000], 440_000));
+    let (probes_us, timeout_us) = silence(&mut f, 100);
+    assert!(probes_us.is_empty() && (220_000..250_000).contains(&timeout_us), "{probes_us:?} {timeout_us}");
     // nothing is known of data yet, and the first sample of it begins anew
     let mut sample = wl_sample::default();
     f.call(abi::WL_CALL_INIT, &mut sample, 0, 0);
     assert_eq!((sample.srtt_us, sample.min_rtt_us), (0, 0));
-    f.ack(&ack(4 * MSS, 465_000, &[]));
-    f.send(5 * MSS, 470_000);
-    f.ack(&ack(5 * MSS, 570_000, &[]));
+    let mut f = flow(0);
+    f.rtt_begin(20_000);
+    f.send(4 * MSS, 0);
+    f.ack(&ack(4 * MSS, 100_000, &[]));
     let state = f.state();
     assert_eq!((state.srtt_us, state.rttvar_us, state.min_rtt_us), (100_000, 50_000, 100_000));
 }
@@ -54,8 +56,40 @@ fn a_lone_first_segment_has_the_time_of_any_delayed_ack() {
     let mut f = flow(0);
     f.rtt_begin(20_000);
     f.send(MSS, 0);
-    assert_eq!(f.on_silence(219_000), abi::WL_SILENCE_NONE);
-    assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
+    let (probes_us, timeout_us) = silence(&mut f, 0);
+    assert!(probes_us.is_empty() && timeout_us >= 220_000, "{probes_us:?} {timeout_us}");
+}
+
+/// RFC 6298, section 5.7: the round trip may be longer than the first timeout of the SYN that was retransmitted.
+#[test]
+fn after_a_syn_that_was_retransmitted_the_rto_is_three_seconds() {
+    for (flags2, rto_us) in [(0, 3_000_000), (abi::WL_FLOW2_MID_STREAM, 1_000_000)] {
+        let mut f = flow(0);
+        f.state_mut().flags2 |= flags2 as u16;
+        f.send(2 * MSS, 0);
+        f.state_mut().decision.cwnd_bytes = 10 * MSS;
+        let (probes_us, timeout_us) = silence(&mut f, 0);
+        let spread_us = timeout_us - rto_us;
+        assert!(probes_us.is_empty() && spread_us <= rto_us / 8, "{probes_us:?} {timeout_us}");
+    }
+}
+
+/// The sender's probe is as good as the box's, which would be one more (RFC 8985, section 7.2): the timeout comes next.
+#[test]
+fn the_box_does_not_probe_after_the_senders_own_probe() {
+    let sent = || {
+        let mut f = flow(0);
+        f.state_mut().decision.cwnd_bytes = 10 * MSS;
+        f.send(MSS, 0);
+        f.ack(&ack(MSS, 20_000, &[]));
+        f.send(5 * MSS, 20_000);
+        f
+    };
+    assert_eq!(silence(&mut sent(), 20_000).0.first(), Some(&60_000));
+    let mut f = sent();
+    f.state_mut().flags |= abi::WL_FLOW_SENDER_PROBED;
+    f.state_mut().tail_probe_end = f.state().nxt;
+    assert_eq!(silence(&mut f, 20_000).0, []);
 }
 
 /// A crowd whose windows and probes were lost together does not retransmit together, nor a second time.
