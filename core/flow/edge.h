@@ -19,56 +19,85 @@
 #include "pacing.h"
 
 #define WL_MIN_WINDOW_SEGS 2u /* below it delayed ACKs stall the flow */
+#define WL_LEAST_SHARE 3u /* of the window: less than a third may wait for the next ACK */
 #define WL_LEAD_SEGS 10u /* room a sender is shown ahead of need; an initial window fits */
 #define WL_LEAD_US \
 	4000u /* ... or as long as it may take to answer, at the pacing rate, beyond its own round trip */
 #define WL_PAUSE_US 1000u /* a shorter rest of the sender is none, but to an algorithm that wants all */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
-/* Where window, receiver and store would let the edge stand, pacing apart. May lie left of the edge. */
-WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+/* Where window and store would let the edge stand. May lie left of the edge. */
+WL_INLINE wl_u32 wl_edge_of_window(const struct wl_flow *f)
 {
 	wl_u32 floor = WL_MIN_WINDOW_SEGS * f->mss_bytes;
 	wl_u32 window = f->decision.cwnd_bytes > floor ? f->decision.cwnd_bytes : floor;
-	wl_u32 lead = WL_LEAD_SEGS * f->mss_bytes;
-	wl_u32 wanted;
 
 	/* what was delivered beyond a hole is out of the network, though una has not passed it */
 	window += f->sacked_bytes;
 	if (window > WL_FLOW_STORE_BYTES - 2 * WL_CHUNK_BYTES)
 		window = WL_FLOW_STORE_BYTES - 2 * WL_CHUNK_BYTES;
-	wanted = f->una + window;
-	if (rate_bytes_ps != WL_RATE_UNLIMITED && (f->flags & WL_FLOW_DEPARTS)) {
-		wanted = wl_seq_min(wanted, f->nxt + wl_depart_room(f, now_ns, rate_bytes_ps));
-	} else if (rate_bytes_ps != WL_RATE_UNLIMITED) {
-		wl_u64 ahead = rate_bytes_ps * (WL_LEAD_US + wl_near_lead_us(f)) / 1000000;
+	return f->una + window;
+}
 
-		if (ahead > WL_CWND_MAX_BYTES)
-			ahead = WL_CWND_MAX_BYTES;
-		if (ahead > lead)
-			lead = ahead;
-		wanted = wl_seq_min(wanted, f->nxt + lead);
-	}
-	return wl_seq_min(wanted, f->rcv_edge);
+/* How far ahead of what it has sent the sender of a paced flow may be granted room. */
+WL_INLINE wl_u32 wl_edge_of_lead(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+{
+	wl_u32 lead = WL_LEAD_SEGS * f->mss_bytes;
+	wl_u64 ahead;
+
+	if (f->flags & WL_FLOW_DEPARTS)
+		return f->nxt + wl_depart_room(f, now_ns, rate_bytes_ps);
+	ahead = rate_bytes_ps * (WL_LEAD_US + wl_near_lead_us(f)) / 1000000;
+	if (ahead > WL_CWND_MAX_BYTES)
+		ahead = WL_CWND_MAX_BYTES;
+	return f->nxt + wl_max(lead, (wl_u32)ahead);
 }
 
 /*
- * Room that may be granted, pacing apart; 0 when it is not worth a packet: less than one full segment, unless it lets a
- * sender go on that is short of so little. What it was shown ends within a segment, as scaling rounds it up: of a window
- * of two segments, only one would ever be on its way, whose ACK the receiver delays.
+ * Least room in the window that is worth a grant: a segment, and of a paced flow whose receiver is near as much as that lets go together
+ * (pacing.h), but no more than 8 segments and a third of the window. The sender makes a packet of each grant, the receiver an ACK of
+ * each packet, and each ACK the room of the next grant: small grants would stay small. What is less waits for the next ACK, which
+ * comes, as two thirds of the window are in flight or left by the sender; so does Linux with its own (tcp_tso_should_defer()).
+ */
+WL_INLINE wl_u32 wl_edge_least(const struct wl_flow *f, wl_u64 rate_bytes_ps)
+{
+	wl_u32 least = wl_min(WL_QUANTUM_FULL_SEGS * f->mss_bytes, f->decision.cwnd_bytes / WL_LEAST_SHARE);
+
+	if (rate_bytes_ps == WL_RATE_UNLIMITED || (f->flags & WL_FLOW_DEPARTS))
+		return f->mss_bytes;
+	return wl_max(wl_min(wl_quantum_near_bytes(f), least), (wl_u32)f->mss_bytes);
+}
+
+/*
+ * Room that may be granted, pacing apart; 0 when it is not worth a packet: less than wl_edge_least(), or where the window is not the
+ * limit less than one full segment. Less than that may let a sender go on that is short of so little: what it was shown ends within a
+ * segment, as scaling rounds it up, and of a window of two segments only one would ever be on its way, whose ACK the receiver delays.
  */
 WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {
-	wl_u32 wanted = wl_edge_wanted(f, now_ns, rate_bytes_ps);
+	wl_u32 wanted = wl_edge_of_window(f);
 	wl_u32 next_end = f->nxt + f->mss_bytes;
+	wl_u32 least = f->mss_bytes;
+	wl_u32 room;
 
 	if (!wl_after(wanted, f->edge) || f->decision.is_held)
 		return 0;
-	/* the receiver's own last bytes are worth a packet however few (its window may be small) */
-	if (wanted - f->edge < f->mss_bytes && wanted != f->rcv_edge &&
-	    (!wl_before(f->edge, next_end) || wl_before(wanted, next_end)))
+	if (rate_bytes_ps != WL_RATE_UNLIMITED) {
+		wl_u32 lead = wl_edge_of_lead(f, now_ns, rate_bytes_ps);
+
+		if (wl_before(lead, wanted))
+			wanted = lead;
+		else
+			least = wl_edge_least(f, rate_bytes_ps);
+	}
+	wanted = wl_seq_min(wanted, f->rcv_edge);
+	if (!wl_after(wanted, f->edge))
 		return 0;
-	return wanted - f->edge;
+	room = wanted - f->edge;
+	/* the receiver's own last bytes are worth a packet however few (its window may be small) */
+	if (room >= least || wanted == f->rcv_edge)
+		return room;
+	return least == f->mss_bytes && wl_before(f->edge, next_end) && !wl_before(wanted, next_end) ? room : 0;
 }
 
 /* Do lost segments wait for the box to send them again? During a bypass that is the sender's business. */
@@ -117,10 +146,12 @@ WL_INLINE void wl_edge_shown(struct wl_flow *f, wl_u64 now_ns, wl_u32 edge)
 	f->edge = edge;
 }
 
-/* Is all granted that the window allows, to less than a segment? */
+/* Is all granted that the window allows, to less than is worth a grant? */
 WL_INLINE int wl_is_granted_in_full(const struct wl_flow *f)
 {
-	return !wl_before(f->edge + f->mss_bytes, f->una + f->decision.cwnd_bytes + f->sacked_bytes);
+	wl_u32 least = wl_edge_least(f, wl_pacing_bytes_ps(f));
+
+	return !wl_before(f->edge + least, f->una + f->decision.cwnd_bytes + f->sacked_bytes);
 }
 
 /*
@@ -169,14 +200,17 @@ WL_INLINE int wl_pause_check(struct wl_flow *f, wl_u32 idle_us, int wants_all)
 /*
  * Was the window, not the sender's supply, what held the flow back? Checked whenever data was sent. Up to two
  * segments of a fully used window are not in flight: the granted edge may end inside a segment, and less than one is
- * never granted.
+ * never granted; or as much more as waits to be worth a grant.
  */
 WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 {
 	wl_u32 pipe = wl_pipe_bytes(f);
 	wl_u32 cwnd = f->decision.cwnd_bytes;
-	wl_u32 unused = f->edge - f->nxt < f->mss_bytes ? 2 * f->mss_bytes - 1 : f->mss_bytes;
+	wl_u32 left = f->edge - f->nxt;
+	wl_u32 unused = f->mss_bytes;
 
+	if (left < f->mss_bytes)
+		unused = wl_max(2 * f->mss_bytes, left + wl_edge_least(f, wl_pacing_bytes_ps(f))) - 1;
 	if (pipe + unused >= cwnd || (cwnd < f->decision.ssthresh_bytes && 2 * (wl_u64)pipe > cwnd))
 		f->flags |= WL_FLOW_CWND_LIMITED;
 }

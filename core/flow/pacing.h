@@ -37,33 +37,44 @@
 #define WL_BURST_MAX_US 1000u
 
 /*
+ * By how much more may be granted together as the receiver is near. How near it is, the handshake may know alone: flows that begin
+ * beside others find a queue in all round trips of data. Linux goes by both (tcp_min_rtt()).
+ */
+WL_INLINE wl_u32 wl_quantum_near_bytes(const struct wl_flow *f)
+{
+	wl_u32 least_rtt_us = wl_least_rtt_us(f);
+	wl_u32 halvings = least_rtt_us >> WL_QUANTUM_RTT_SHIFT;
+
+	return least_rtt_us && halvings < 16 ? WL_QUANTUM_MAX_BYTES >> halvings : 0;
+}
+
+/*
  * Bytes that are granted together, so that the sender's stack can send them as one packet of segmentation offload: what Linux
  * gives its own at this rate and round trip (tcp_tso_autosize()), and up to 8 segments where they are no more than a sixteenth
- * of what the path holds, so that a buffer of a quarter of it bears them; never more than a quarter of the window.
+ * of what the path holds, so that a buffer of a quarter of it bears them; never more than a quarter of the window, but where the
+ * receiver is near 8 segments of half of it.
  *
- *     quantum = max(rate * 1 ms, min(8 segments, rate * min_rtt / 16)) + 64 KiB / 2^(min_rtt / 512 us),
- *               from 2 segments to min(64 KiB, cwnd / 4); the rate is WL_QUANTUM_RATE_MAX at most
+ *     quantum = min(max(rate * 1 ms, min(8 segments, rate * min_rtt / 16)), cwnd / 4) + 64 KiB / 2^(least round trip / 512 us),
+ *               from 2 segments to min(64 KiB, max(cwnd / 4, min(8 segments, cwnd / 2))); the rate is WL_QUANTUM_RATE_MAX at most
  */
 WL_INLINE wl_u32 wl_quantum_bytes(const struct wl_flow *f, wl_u64 rate_bytes_ps)
 {
-	wl_u32 least = WL_QUANTUM_SEGS * f->mss_bytes;
-	wl_u32 most = wl_min(f->decision.cwnd_bytes / 4, WL_QUANTUM_MAX_BYTES);
-	wl_u32 halvings = f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT;
-	wl_u64 bytes, borne;
+	wl_u32 full = WL_QUANTUM_FULL_SEGS * f->mss_bytes;
+	wl_u32 cwnd = f->decision.cwnd_bytes;
+	wl_u32 most = wl_min(wl_max(cwnd / 4, wl_min(cwnd / 2, full)), WL_QUANTUM_MAX_BYTES);
+	wl_u64 bytes = rate_bytes_ps >> WL_QUANTUM_RATE_SHIFT;
+	wl_u64 borne = (bytes * (f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT)) >> WL_QUANTUM_BORNE_SHIFT;
 
-	if (most <= least)
-		return least;
-	bytes = rate_bytes_ps >> WL_QUANTUM_RATE_SHIFT;
-	borne = (bytes * (f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT)) >> WL_QUANTUM_BORNE_SHIFT;
-	if (borne > WL_QUANTUM_FULL_SEGS * f->mss_bytes)
-		borne = WL_QUANTUM_FULL_SEGS * f->mss_bytes;
+	if (borne > full)
+		borne = full;
 	if (bytes < borne)
 		bytes = borne;
-	if (halvings < 16)
-		bytes += WL_QUANTUM_MAX_BYTES >> halvings;
+	if (bytes > cwnd / 4)
+		bytes = cwnd / 4;
+	bytes += wl_quantum_near_bytes(f);
 	if (bytes > most)
-		return most;
-	return wl_max((wl_u32)bytes, least);
+		bytes = most;
+	return wl_max((wl_u32)bytes, WL_QUANTUM_SEGS * f->mss_bytes);
 }
 
 /* Time until all that came by has departed; 0: nothing waits. */

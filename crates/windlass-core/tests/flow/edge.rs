@@ -172,13 +172,64 @@ fn pacing_releases_room_at_its_rate() {
     assert!((sent - 1e6).abs() < 0.01e6 + 3.0 * f64::from(MSS), "{sent}");
 }
 
+/// On a path of 100 us with a queue of 10 ms, a window of 18 segments and ACKs of two: a grant waits until it is a third of the window,
+/// which the ACKs of the two thirds in flight bring; ten would be two packets, and two would stay two. How near the receiver is, only the
+/// handshake has shown; a far one's grants do not wait.
+#[test]
+fn room_in_the_window_of_a_near_receiver_waits_until_it_is_worth_a_super_packet() {
+    for (handshake_rtt_us, grants) in [(100, &[6, 6, 6][..]), (10_000, &[2; 9][..])] {
+        let mut f = flow(0);
+        let state = f.state_mut();
+        (state.srtt_us, state.min_rtt_us, state.handshake_rtt_us) = (10_000, 8000, handshake_rtt_us);
+        (state.decision.cwnd_bytes, state.decision.pacing_bytes_ps) = (18 * MSS, 2_000_000);
+        state.edge = 18 * MSS;
+        f.send(18 * MSS, 0);
+        let mut seen = Vec::new();
+        for i in 1..=9u32 {
+            let at_us = 8000 + i * 2000;
+            f.ack(&ack(2 * i * MSS, at_us, &[]));
+            let edge = f.state().edge;
+            f.edge_advance(u64::from(at_us) * 1000);
+            let granted = f.state().edge - edge;
+            if granted > 0 {
+                seen.push(granted / MSS);
+                f.send(f.state().edge, at_us);
+            } else {
+                // the next ACK brings it, not the clock; and the window is in use all the while
+                let pace_ns = f.state().pace_next_ns;
+                f.state_mut().shown_una = f.state().una;
+                assert!(f.deadline_ns(pace_ns, 0) > pace_ns + 10_000_000);
+                f.state_mut().flags &= !abi::WL_FLOW_CWND_LIMITED;
+                f.cwnd_limited_check();
+                assert!(f.state().flags & abi::WL_FLOW_CWND_LIMITED != 0);
+            }
+        }
+        assert_eq!(seen, grants, "{handshake_rtt_us}");
+    }
+}
+
+/// A sender that is granted less than its window, as its lead is the limit, is granted more whenever it has used some.
+#[test]
+fn room_in_the_lead_does_not_wait() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+    (f.state_mut().srtt_us, f.state_mut().min_rtt_us, f.state_mut().handshake_rtt_us) = (10_000, 8000, 100);
+    f.edge_advance(10_000_000_000);
+    let edge = f.state().edge;
+    assert_eq!(edge, 10 * MSS);
+    f.send(MSS, 0);
+    f.edge_advance(11_000_000_000);
+    assert_eq!(f.state().edge, 11 * MSS);
+}
+
 /// What is let go late is made up for, but not in one burst larger than an eighth of a round trip's data, nor than a
 /// millisecond's; and at once goes what segmentation offload can send as one packet: a millisecond's, on a LAN more, but never more
-/// than a quarter of the window. There that is half of what the path holds.
+/// than a quarter of the window, or there 8 segments of half of it.
 #[test]
 fn what_pacing_lets_go_at_once_is_a_small_part_of_the_window() {
     for (min_rtt_us, cwnd_segs, segs) in
-        [(40_000, 1000, 10), (4000, 1000, 8), (4000, 20, 6), (1142, 28, 7), (100, 8, 3)]
+        [(40_000, 1000, 10), (4000, 1000, 8), (4000, 20, 6), (1142, 28, 8), (1142, 40, 10), (100, 8, 4)]
     {
         let mut f = flow(0);
         f.state_mut().decision.cwnd_bytes = cwnd_segs * MSS;
