@@ -82,6 +82,15 @@ WL_INLINE wl_u32 wl_quiet_at_probe_us(const struct wl_flow *f)
 }
 
 /*
+ * Is the first probe left to the sender? The handshake's round trip, by which the box would go before there is a sample of data, was
+ * that of an empty path.
+ */
+WL_INLINE int wl_is_sender_to_probe(const struct wl_flow *f)
+{
+	return (f->flags & (WL_FLOW_SACK | WL_FLOW_PROBED)) == WL_FLOW_SACK && !f->srtt_us && !f->backoff;
+}
+
+/*
  * Silence after which the tail is probed: once, and again each time that nothing was delivered for twice as long, while
  * that is no longer than a timeout. 0: what comes next is the timeout. A sender that cannot probe, for want of SACK, has its
  * own no later than the box: to lose a segment, what is sent instead, and one probe must not be enough for that.
@@ -92,7 +101,7 @@ WL_INLINE wl_u32 wl_probe_wait_us(const struct wl_flow *f)
 
 	if (f->backoff || (f->flags & (WL_FLOW_RECOVERY | WL_FLOW_SACK)) == (WL_FLOW_RECOVERY | WL_FLOW_SACK))
 		return 0;
-	if (!(f->flags & WL_FLOW_PROBED) && (f->flags & WL_FLOW_SACK) && (!f->srtt_us || wl_probed_is_out(f)))
+	if (wl_is_sender_to_probe(f) || (!(f->flags & WL_FLOW_PROBED) && wl_probed_is_out(f)))
 		return 0;
 	if (!(f->flags & WL_FLOW_PROBED))
 		return wl_probe_timeout_us(f);
@@ -109,6 +118,9 @@ WL_INLINE wl_u64 wl_timeout_us(const struct wl_flow *f)
 	wl_u32 quiet_us = f->flags & WL_FLOW_PROBED ? wl_quiet_at_probe_us(f) : 0;
 
 	rto_us += wl_silence_spread_us(f, rto_us);
+	/* the sender's own timeout begins with its probe (RFC 8985, section 7.3) */
+	if (wl_is_sender_to_probe(f))
+		rto_us += 2 * wl_timer_rtt_us(f);
 	if (quiet_us > first_us && quiet_us - first_us < rto_us)
 		rto_us -= quiet_us - first_us;
 	return rto_us < WL_RTO_MAX_US ? rto_us : WL_RTO_MAX_US;
