@@ -121,7 +121,7 @@ mod tests {
         let [same, more] = [run(Some(100), Some(2)), run(Some(1000), Some(21))];
         let runs = [&cubic, &bbr, &same, &more, &same, &cubic, &bbr].map(|run| vec![run]);
         let compared = [Compared { path: &path, times_s: [1.0; VARIANTS.len()], runs }];
-        let verdicts = judge(&[path.clone()], &compared, 1);
+        let verdicts = judge(std::slice::from_ref(&path), &compared, 1);
         let holds = |id: &str| verdicts.iter().find(|v| v.id == id).map(|v| v.holds);
         assert_eq!(holds("needless-beyond-alone-bbr"), Some(true));
         assert_eq!(holds("needless-beyond-alone-bbr3"), Some(false));
