@@ -60,8 +60,9 @@ impl Sim<'_> {
             .zip(self.sessions)
             .zip(arrived_bytes.into_iter().zip(stats.iter().zip(&arrivals)))
             .map(|((flow, session), (bytes, (stats, arrivals)))| FlowReport {
-                arrived_segs: (flow.application != Application::Udp).then_some(arrivals.segs),
-                needless_segs: (flow.application != Application::Udp).then_some(arrivals.needless_segs),
+                arrived_segs: (flow.application != Application::Udp).then_some(arrivals.segs.into()),
+                needless_segs: (flow.application != Application::Udp)
+                    .then_some(arrivals.needless_segs.into()),
                 ..flow_report(flow, session, bytes, stats, ended_at_ns)
             })
             .collect();

@@ -24,16 +24,16 @@ const MARK_QUICK_ACKS: u32 = 2;
 /// What came to a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Packets with data.
-    pub segs: u64,
-    /// Those all of whose data had come before: their retransmission was needless.
-    pub needless_segs: u64,
+    /// Packets with data; saturates.
+    pub segs: u32,
+    /// Those all of whose data had come before: their retransmission was needless. Saturates.
+    pub needless_segs: u32,
 }
 
 impl std::ops::AddAssign for ReceiverStats {
     fn add_assign(&mut self, other: ReceiverStats) {
-        self.segs += other.segs;
-        self.needless_segs += other.needless_segs;
+        self.segs = self.segs.saturating_add(other.segs);
+        self.needless_segs = self.needless_segs.saturating_add(other.needless_segs);
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Receiver {
     waiting_bytes: u32,
     /// The same stretches in order of their last change, newest first.
     recent: [Block; REMEMBERED],
-    recent_count: usize,
+    recent_count: u8,
     /// Something that arrived twice, to be reported once.
     duplicate: Option<Block>,
     /// Timestamp to echo (RFC 7323, section 4.3).
@@ -62,8 +62,7 @@ pub struct Receiver {
     window: RcvWindow,
     policy: AckPolicy,
     ecn: Ecn,
-    segs: u32,
-    needless_segs: u32,
+    stats: ReceiverStats,
 }
 
 impl Receiver {
@@ -133,7 +132,7 @@ impl Receiver {
     /// may have been named for the last time (TCP_SACK_BLOCKS_EXPECTED).
     fn hides_a_block(&self, packet: &Packet) -> bool {
         let touches = |b: &Block| b.start <= packet.end() && packet.seq <= b.end;
-        let recent = &self.recent[..self.recent_count];
+        let recent = &self.recent[..usize::from(self.recent_count)];
         self.policy.has_bundled()
             && packet.seq > self.rcv_nxt
             && recent.iter().position(touches).unwrap_or(recent.len()) >= BLOCKS_EXPECTED
@@ -154,7 +153,7 @@ impl Receiver {
         }
         let len_bytes = u32::from(packet.len_bytes);
         self.policy.on_length(len_bytes);
-        self.segs += u32::from(len_bytes > 0);
+        self.stats.segs = self.stats.segs.saturating_add(u32::from(len_bytes > 0));
         let is_ecn_news = self.note_mark(packet);
         self.window.measure(len_bytes, config.mss_bytes, packet.tsecr_us, now_ns);
         let mut has_grown = false;
@@ -206,13 +205,12 @@ impl Receiver {
     /// All of it had come before, which is reported once.
     fn on_duplicate(&mut self, block: Block, len_bytes: u32) {
         self.duplicate = Some(block);
-        self.needless_segs += u32::from(len_bytes > 0);
+        self.stats.needless_segs = self.stats.needless_segs.saturating_add(u32::from(len_bytes > 0));
     }
 
     /// What has come since this was called last.
     pub fn take_stats(&mut self) -> ReceiverStats {
-        let (segs, needless_segs) = (std::mem::take(&mut self.segs), std::mem::take(&mut self.needless_segs));
-        ReceiverStats { segs: segs.into(), needless_segs: needless_segs.into() }
+        std::mem::take(&mut self.stats)
     }
 
     /// Fills the acknowledging fields of a packet that goes out.
@@ -236,7 +234,7 @@ impl Receiver {
 
     fn fill_sack(&mut self, packet: &mut Packet) {
         let duplicate = self.duplicate.take();
-        let blocks = duplicate.iter().chain(&self.recent[..self.recent_count]);
+        let blocks = duplicate.iter().chain(&self.recent[..usize::from(self.recent_count)]);
         for (to, block) in packet.sack.iter_mut().zip(blocks) {
             *to = *block;
             packet.sack_count += 1;
@@ -298,18 +296,18 @@ impl Receiver {
         self.retain_recent(|b| b.end < block.start || b.start > block.end);
         self.recent.copy_within(..REMEMBERED - 1, 1);
         self.recent[0] = block;
-        self.recent_count = (self.recent_count + 1).min(REMEMBERED);
+        self.recent_count = (self.recent_count + 1).min(REMEMBERED as u8);
     }
 
     fn retain_recent(&mut self, keep: impl Fn(&Block) -> bool) {
         let mut kept = 0;
-        for i in 0..self.recent_count {
+        for i in 0..usize::from(self.recent_count) {
             if keep(&self.recent[i]) {
                 self.recent[kept] = self.recent[i];
                 kept += 1;
             }
         }
-        self.recent_count = kept;
+        self.recent_count = kept as u8;
     }
 }
 
