@@ -120,18 +120,26 @@ WL_INLINE void wl_judge_wait(struct wl_judge *j, wl_u32 wait_us)
 }
 
 /*
+ * Without SACK: where that ends of which duplicates tell. What was sent since recovery began arrives behind the copies; after a silence
+ * nothing is under way.
+ */
+WL_INLINE wl_u32 wl_flight_end(const struct wl_flow *f)
+{
+	return f->flags & WL_FLOW_PROBED ? f->nxt : f->recovery_seq;
+}
+
+/*
  * Without SACK duplicates tell how many segments have arrived behind the hole, though not which: no more is lost than are missing of
  * what recovery is for, less what waits to be retransmitted, or has been. With SACK it is known which, and there is no such bound.
  */
 WL_INLINE wl_u32 wl_missing_bytes(const struct wl_flow *f)
 {
-	/* what was sent since recovery began arrives behind the copies; after a silence nothing is under way */
-	wl_u32 sent_end = f->flags & WL_FLOW_PROBED ? f->nxt : f->recovery_seq;
+	wl_u32 flight_end = wl_flight_end(f);
 	wl_u32 known_bytes = wl_sat_add(f->dupacks * (wl_u32)f->mss_bytes, f->lost_bytes + f->resent_bytes);
 
 	if ((f->flags & (WL_FLOW_SACK | WL_FLOW_RECOVERY)) != WL_FLOW_RECOVERY)
 		return ~0u;
-	return wl_after(sent_end, f->una) ? wl_sat_sub(sent_end - f->una, known_bytes) : 0;
+	return wl_after(flight_end, f->una) ? wl_sat_sub(flight_end - f->una, known_bytes) : 0;
 }
 
 static long wl_judge_first_copy(wl_u32 i, void *ctx)

@@ -67,12 +67,11 @@ WL_INLINE void wl_expect_spurious_dupack(struct wl_flow *f)
  */
 WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
 {
-	/* what was sent since recovery began arrives behind the copy that is acknowledged; after a silence nothing is under way */
-	wl_u32 sent_end = f->flags & WL_FLOW_PROBED ? f->nxt : f->recovery_seq;
+	wl_u32 flight_end = wl_flight_end(f);
 
 	if (f->lost_bytes || f->resent_head != f->resent_tail)
 		return 1;
-	return wl_after(sent_end, end) && (sent_end - end) / f->mss_bytes > wl_dupacks_left(f, end) + 1;
+	return wl_after(flight_end, end) && (flight_end - end) / f->mss_bytes > wl_dupacks_left(f, end) + 1;
 }
 
 /*

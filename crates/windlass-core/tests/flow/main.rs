@@ -12,6 +12,7 @@ mod marks;
 mod network;
 mod newreno;
 mod paced;
+mod pacing;
 mod probes;
 mod prr;
 mod sent;
@@ -31,6 +32,7 @@ use windlass_core::{
 };
 
 const MSS: u32 = 1448;
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// What the clock, run every 0.1 ms, finds when nothing arrives until the next timeout: times of the tail's probes,
 /// each of which is sent, and of the timeout.

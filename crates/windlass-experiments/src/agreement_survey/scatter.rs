@@ -15,7 +15,7 @@ use super::{
 use crate::{record::RunRecord, stats};
 
 /// Most runs of a point in each home: real ones take their time.
-pub const RUNS_MOST: u64 = 12;
+const RUNS_MOST: u64 = 12;
 /// 1.96 times the square root of pi, as the standard error of a median is sqrt(pi / 2) times that of a mean.
 const OF_MEDIANS: f64 = 3.474;
 
@@ -26,7 +26,7 @@ fn needed(values: &[f64], tolerance: f64) -> u64 {
     ((OF_MEDIANS * sd / tolerance).powi(2).ceil() as u64).clamp(1, RUNS_MOST)
 }
 
-/// How many runs of a point, at most [`RUNS_MOST`], tell times and queues apart as far as is asked, by its simulated ones among `runs`. 1:
+/// How many runs of a point, at most twelve, tell times and queues apart as far as is asked, by its simulated ones among `runs`. 1:
 /// none of them is worth anything, or they are all alike.
 pub fn runs_needed(point: &Point, runs: &[RunRecord]) -> u64 {
     let name = point.name();

@@ -59,11 +59,8 @@ impl Sim<'_> {
             .iter()
             .zip(self.sessions)
             .zip(arrived_bytes.into_iter().zip(stats.iter().zip(&arrivals)))
-            .map(|((flow, session), (bytes, (stats, arrivals)))| FlowReport {
-                arrived_segs: (flow.application != Application::Udp).then_some(arrivals.segs.into()),
-                needless_segs: (flow.application != Application::Udp)
-                    .then_some(arrivals.needless_segs.into()),
-                ..flow_report(flow, session, bytes, stats, ended_at_ns)
+            .map(|((flow, session), (bytes, (stats, arrivals)))| {
+                flow_report(flow, session, bytes, stats, arrivals, ended_at_ns)
             })
             .collect();
         let links = link_reports(scenario, self.net.links);
@@ -111,6 +108,7 @@ fn flow_report(
     session: Session,
     bytes: u64,
     stats: &SenderStats,
+    arrivals: &ReceiverStats,
     ended_at_ns: u64,
 ) -> FlowReport {
     let mut report = FlowReport {
@@ -122,6 +120,8 @@ fn flow_report(
         bytes,
         timeouts: Some(stats.timeouts),
         retrans_segs: Some(stats.retrans_segs),
+        arrived_segs: Some(arrivals.segs.into()),
+        needless_segs: Some(arrivals.needless_segs.into()),
         longest_burst_segs: Some(stats.longest_burst_segs),
         ..FlowReport::default()
     };
@@ -135,6 +135,7 @@ fn flow_report(
     let sends_datagrams = flow.application == Application::Udp;
     if sends_datagrams {
         (report.timeouts, report.retrans_segs, report.longest_burst_segs) = (None, None, None);
+        (report.arrived_segs, report.needless_segs) = (None, None);
         report.datagrams_sent = Some(session.datagrams);
     }
     let after_s = |at_ns: u64| seconds(at_ns - started_at_ns);
