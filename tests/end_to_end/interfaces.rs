@@ -243,6 +243,23 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     }
 }
 
+/// As while another agent pins its datapath, or was killed meanwhile. What libbpf says of a pin that is not there is nothing to people.
+#[test]
+fn pins_of_others_that_are_not_all_there_are_passed_over_in_silence() {
+    let test = "pins_of_others_that_are_not_all_there_are_passed_over_in_silence";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file =
+        put(folder.path(), "[[rule]]\nname = \"all\"\nmatch.iface = \"nothing*\"\nalgorithm = \"bbr\"\n");
+    std::fs::create_dir_all(net.pins_of("nothing0")).expect("a folder of pins");
+    let agent = talker(&net, &file);
+    let complaint = agent.complaint();
+    assert!(complaint.contains("waiting for one"), "{complaint}");
+}
+
 /// As a container with /run of the host, or `ip netns exec`, has it: what is pinned for others is not seen there.
 #[test]
 #[ignore = "long: `make test-long` runs it"]

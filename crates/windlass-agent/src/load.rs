@@ -7,13 +7,14 @@ use crate::{
     group,
     image::{CONFIG, OBJECT},
     in_force::IfaceRules,
+    libbpf_words::silence_libbpf,
     map_value::bytes_of,
     object::{map, raise_limits},
     persist::{bpffs::mount_bpffs, lock::Lock},
     shared_groups,
     uplink::kernel_has_departure_times,
 };
-use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMap, OpenObject, PrintLevel};
+use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMap, OpenObject};
 use std::{
     fs::File,
     io::Read,
@@ -48,7 +49,7 @@ fn not_loaded(why: libbpf_rs::Error, options: &Options, memory_bytes: u64) -> Er
 }
 
 fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObject> {
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    silence_libbpf();
     let mut open = ObjectBuilder::default().open_memory(object).map_err(Error::Load)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

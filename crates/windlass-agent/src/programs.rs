@@ -3,8 +3,9 @@
 use crate::{
     Result,
     error::{bpf, io_error},
+    libbpf_words::silence_libbpf,
 };
-use libbpf_rs::{Iter, Link, ObjectBuilder, PrintLevel, query::ProgInfoIter};
+use libbpf_rs::{Iter, Link, ObjectBuilder, query::ProgInfoIter};
 use std::{cell::OnceCell, collections::BTreeSet, io::Read, path::Path};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bpf.o"));
@@ -50,7 +51,7 @@ pub(crate) fn links() -> Result<BTreeSet<u32>> {
 
 /// Loads the program of that name in `bpf/names.bpf.c`, ready to list.
 fn listing(name: &str) -> Result<Link> {
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    silence_libbpf();
     let object =
         ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(bpf(WHAT))?;
     let program = object.progs_mut().find(|p| p.name() == name).expect("a program of our own");

@@ -10,6 +10,7 @@ use crate::{
     cost::{self, Verified},
     error::{bpf, io_error},
     in_force::write_policy,
+    libbpf_words::silence_libbpf,
     map_value::u64_at,
     native::{self, NAME_MOST},
     object::{fingerprint, map, pinned_map, pinned_map_if_any, raise_limits},
@@ -17,7 +18,7 @@ use crate::{
     privilege::check_root,
 };
 use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys,
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, libbpf_sys as sys,
     query::{LinkInfo, LinkTypeInfo},
 };
 use serde::Serialize;
@@ -220,7 +221,7 @@ impl Drop for Selector {
 
 fn load(coupling: Option<&Coupling>) -> Result<Object> {
     raise_limits();
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    silence_libbpf();
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
     if let Some(coupling) = coupling {
         coupling.share_with(&mut open)?;

@@ -118,6 +118,7 @@ fn main() -> ExitCode {
         Some(_) => {}
         None => default(info),
     }));
+    windlass_agent::silence_libbpf();
     // unwinding lets go of interfaces, whatever was printed last
     let run = || {
         let args = Args::parse();

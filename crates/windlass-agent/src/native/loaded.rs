@@ -9,6 +9,7 @@ use crate::{
     Error, Result, RunTime,
     cost::{self, Verified},
     error::bpf,
+    libbpf_words::silence_libbpf,
     native::orphans,
     object::raise_limits,
     persist::{
@@ -19,8 +20,7 @@ use crate::{
     privilege::check_root,
 };
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
-    ReferencesType,
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, ReferencesType,
     btf::{Btf, types},
 };
 use std::fs;
@@ -43,7 +43,7 @@ pub(super) struct Features {
 /// Reads the kernel's own description of itself.
 pub(super) fn features() -> Option<Features> {
     // our own error explains a kernel without BTF better than libbpf's
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    silence_libbpf();
     let btf = Btf::from_vmlinux().ok()?;
     btf.type_by_name::<types::Struct>("bpf_struct_ops_tcp_congestion_ops")?;
     let ops: types::Struct = btf.type_by_name("tcp_congestion_ops")?;

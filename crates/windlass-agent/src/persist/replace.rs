@@ -8,19 +8,20 @@ use crate::{
     attach::{FROM_SENDER, Side, TO_SENDER, attach_filter, replace_linked},
     clock,
     error::bpf,
+    libbpf_words::silence_libbpf,
     object::{pinned_map, raise_limits},
     persist::{
         own_programs::OwnPrograms,
         pin_dir::{CLOCK_LINK, LINKS_OF_IFACE, PinDir, pinned_as},
     },
 };
-use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{MapCore, Object, ObjectBuilder};
 use std::{os::fd::AsFd, path::Path};
 
 /// Loads the programs of this object, to go on with the maps that are pinned in `dir`. Fills no list and writes no rule: all that is
 /// in the maps stays.
 pub(crate) fn load_onto(object: &[u8], dir: &Path) -> Result<Object> {
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    silence_libbpf();
     raise_limits();
     let mut open = ObjectBuilder::default().open_memory(object).map_err(Error::Load)?;
     for mut map in open.maps_mut() {

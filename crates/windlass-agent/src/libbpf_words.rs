@@ -1,0 +1,9 @@
+//! What libbpf says by itself.
+
+use libbpf_rs::PrintLevel;
+
+/// Keeps libbpf from writing on standard error what it fails at, as that a pin is not there. All of that comes back as an error, which
+/// is reported in our own words or is to be expected: what is pinned goes and comes with other processes.
+pub fn silence_libbpf() {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+}
