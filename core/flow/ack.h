@@ -79,7 +79,6 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
  */
 WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, struct wl_sample *s)
 {
-	wl_u32 echo_rtt_us = a->has_ts && s->acked_bytes ? wl_echo_rtt_us(f, a) : 0;
 	/* not what duplicates tell: they may be of copies that were not needed */
 	wl_u32 progress_bytes = f->flags & WL_FLOW_SACK ? d->newly_bytes : s->acked_bytes;
 	/* a sender without SACK does not probe, and has its timeout no later than a box whose own is backed off */
@@ -94,7 +93,9 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 	if (d->rtt_us)
 		wl_rtt_of_bytes(f, d->rtt_us, d->rtt_bytes);
 	else
-		d->rtt_us = echo_rtt_us;
+		d->rtt_us = s->acked_bytes ? d->echo_rtt_us : 0;
+	if (s->acked_bytes)
+		wl_echo_taken(f, a);
 	if (d->rtt_us)
 		f->backoff = 0;
 	else if (is_probe_answered)
@@ -136,16 +137,14 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 {
 	if (!f || !a || !s || !bad_sacks)
 		return 0;
-	struct wl_delivery d = { .now_us = a->now_us,
-				 .prior_fack = f->fack,
-				 .sack_steps_left = WL_SACK_STEPS,
-				 .is_of_original = wl_echo_is_of_original(f, a) };
+	struct wl_delivery d = { .now_us = a->now_us, .prior_fack = f->fack, .sack_steps_left = WL_SACK_STEPS };
 	wl_u32 wait_us = 0, sacks;
 	/* a mark is no mistake; and what a sender mends itself in a bypass need not come by */
 	int reduction_stands = (a->has_ece && (f->flags & WL_FLOW_ECN)) || f->state != WL_FLOW_ACTIVE;
 
 	s->now_us = a->now_us;
 	s->inflight_before_bytes = wl_pipe_bytes(f);
+	wl_echo_read(f, a, &d);
 	wl_ack_cumulative(f, a, &d, s);
 	sacks = wl_ack_blocks(f, a, &d, bad_sacks);
 	wl_ack_measure(f, a, &d, s);

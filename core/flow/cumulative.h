@@ -12,6 +12,7 @@
 #ifndef WL_FLOW_CUMULATIVE_H
 #define WL_FLOW_CUMULATIVE_H
 
+#include "echo.h"
 #include "newreno.h"
 #include "undo.h"
 
@@ -86,7 +87,9 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_bytes -= seg->len_bytes;
 		f->sacked_records--;
 	} else {
-		if (wl_is_too_soon(f, seg, c->d->now_us))
+		if (seg->seq == f->una_seg)
+			wl_echo_times_copy(f, seg, c->d);
+		if (wl_is_too_soon(f, seg, c->d))
 			wl_expect_spurious_dupack(f);
 		else
 			c->d->has_resent |= seg->sent_count > 1;
@@ -168,6 +171,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	}
 	/* all parts of an ACK are one duplicate less than they have segments */
 	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_sat_sub(wl_dupacks_left(f, end), is_part) : 0;
+	wl_echo_doubts_copy(f, d, is_part);
 	/* what was sent once may have waited for the rest, and times nothing (Karn) */
 	if (d->has_resent)
 		d->rtt_us = 0;

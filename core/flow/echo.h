@@ -8,11 +8,16 @@
  *
  * A retransmission of the box carries the sender's newest timestamp. Where that is the one that is timed, an echo could be of either,
  * and is no sample (Karn). Where the original had the same, nothing is proven.
+ *
+ * But for the first copy of una, if una left before the first data with that timestamp. Only what fills the hole at una moves
+ * una, and its timestamp is echoed: the copy's, unless new data of that timestamp are acknowledged with it. Else a flow of which all is
+ * retransmitted would keep the round trip and the backed-off timeout of before.
  */
 #ifndef WL_FLOW_ECHO_H
 #define WL_FLOW_ECHO_H
 
 #include "ack_kind.h"
+#include "rate.h"
 #include "undo.h"
 
 /* New data, or the sender's own retransmission, leaves with `tsval`, which is newer than all before. */
@@ -34,31 +39,62 @@ WL_INLINE void wl_echo_una_resent(struct wl_flow *f)
 	f->resent_tsval = f->snd_tsval;
 }
 
-/* The box has retransmitted a record with the sender's newest timestamp; it begins at una, or does not. */
-WL_INLINE void wl_echo_repaired(struct wl_flow *f, int is_una)
+/* The box is about to retransmit a record, with the sender's newest timestamp. */
+WL_INLINE void wl_echo_repaired(struct wl_flow *f, const struct wl_seg *seg)
 {
-	if ((f->flags2 & WL_FLOW2_ECHO_TIMED) && f->echo_tsval == f->snd_tsval)
+	int is_una = seg->seq == f->una_seg;
+	int is_first = is_una && !(f->flags2 & WL_FLOW2_RESENT_TS) && wl_before(seg->sent_at_us, f->timed_at_us);
+
+	if ((f->flags2 & WL_FLOW2_ECHO_TIMED) && f->echo_tsval == f->snd_tsval && !is_first)
 		f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
 	if (is_una)
 		wl_echo_una_resent(f);
 }
 
-/* An ACK that moves una: the round trip that its echo shows; 0: none. */
-WL_INLINE wl_u32 wl_echo_rtt_us(struct wl_flow *f, const struct wl_ack *a)
+/* The record at una is acknowledged. Has its copy left with the timestamp that is timed? Then the echo is of that. */
+WL_INLINE void wl_echo_times_copy(const struct wl_flow *f, const struct wl_seg *seg, struct wl_delivery *d)
 {
-	wl_u32 rtt_us;
+	wl_u32 rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 
-	if (!(f->flags2 & WL_FLOW2_ECHO_TIMED) || wl_before(a->tsecr, f->echo_tsval))
-		return 0;
-	f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
-	rtt_us = wl_since_us(a->now_us, f->timed_at_us);
-	return a->tsecr == f->echo_tsval ? rtt_us + !rtt_us : 0;
+	if (d->echo_rtt_us && (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval)
+		d->echo_rtt_us = rtt_us + !rtt_us;
+}
+
+/* The ACK is taken, or the first part of it: if it is for data with the timestamp of una's copy as well, the echo may be theirs. */
+WL_INLINE void wl_echo_doubts_copy(const struct wl_flow *f, struct wl_delivery *d, int is_part)
+{
+	int has_copy = (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval;
+	int has_data = d->rtt_us && !wl_before(d->rtt_sent_at_us, f->timed_at_us);
+
+	if (has_copy && (has_data || is_part))
+		d->echo_rtt_us = 0;
+}
+
+/* An ACK has moved una: what it echoes, and what is older, is timed no more. */
+WL_INLINE void wl_echo_taken(struct wl_flow *f, const struct wl_ack *a)
+{
+	if (a->has_ts && !wl_before(a->tsecr, f->echo_tsval))
+		f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
 }
 
 /* Does the ACK echo what is older than the retransmission of una? Then what it acknowledges is the original. */
 WL_INLINE int wl_echo_is_of_original(const struct wl_flow *f, const struct wl_ack *a)
 {
 	return (f->flags2 & WL_FLOW2_RESENT_TS) && a->has_ts && wl_before(a->tsecr, f->resent_tsval);
+}
+
+/* What the echo of an ACK shows of what it delivers. A function of its own, as all calls share 512 bytes of stack. */
+WL_GLOBAL int wl_echo_read(const struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d)
+{
+	wl_u32 rtt_us;
+
+	if (!f || !a || !d)
+		return -1;
+	d->is_of_original = wl_echo_is_of_original(f, a);
+	rtt_us = wl_since_us(a->now_us, f->timed_at_us);
+	if ((f->flags2 & WL_FLOW2_ECHO_TIMED) && a->has_ts && a->tsecr == f->echo_tsval)
+		d->echo_rtt_us = rtt_us + !rtt_us;
+	return 0;
 }
 
 /* The same ACK: does it prove that the last reduction was spurious? */

@@ -27,12 +27,16 @@
 #define WL_DUPACK_THRESHOLD 3
 
 /*
- * Is the record, delivered at `now_us`, acknowledged sooner after its newest copy than a round trip takes? Then an earlier copy has
- * arrived (RFC 8985, section 6.2, step 2), and nothing has waited for a retransmission.
+ * Is the record acknowledged sooner after its newest copy than a round trip takes? Then an earlier copy has arrived (RFC 8985,
+ * section 6.2, step 2), and nothing has waited for a retransmission. A round trip may have become shorter than all that were timed.
  */
-WL_INLINE int wl_is_too_soon(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 now_us)
+WL_INLINE int wl_is_too_soon(const struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
 {
-	return seg->sent_count > 1 && wl_since_us(now_us, seg->sent_at_us) < wl_least_rtt_us(f);
+	wl_u32 least_us = wl_least_rtt_us(f);
+
+	if (d->echo_rtt_us)
+		least_us = wl_min(least_us, d->echo_rtt_us);
+	return seg->sent_count > 1 && wl_since_us(d->now_us, seg->sent_at_us) < least_us;
 }
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
@@ -47,7 +51,7 @@ WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, 
 	if (wl_before(end, d->prior_fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
-	if (wl_is_too_soon(f, seg, d->now_us))
+	if (wl_is_too_soon(f, seg, d))
 		return 0;
 	if (f->rack_rtt_us && !wl_sent_after(seg->sent_at_us, end, f->rack_sent_at_us, f->rack_end_seq))
 		return 0;

@@ -17,13 +17,14 @@ struct wl_delivery {
 	wl_u32 sack_steps_left; /* work.h */
 	wl_u32 rtt_us; /* of the newest record sent once; 0: none */
 	wl_u32 rtt_sent_at_us;
-	wl_u32 rtt_bytes; /* length of that record */
 	/* the record sent last among those delivered; valid with has_rate */
 	wl_u32 prior_delivered_bytes;
 	wl_u32 prior_delivered_at_us;
 	wl_u32 sent_at_us;
 	wl_u32 sent_end_seq;
 	wl_u32 send_elapsed_us;
+	wl_u32 echo_rtt_us; /* round trip that the echoed timestamp shows; 0: it shows none (echo.h) */
+	wl_u16 rtt_bytes; /* length of the record that rtt_us is of, 65535 at most */
 	wl_u8 has_rate;
 	wl_u8 is_app_limited;
 	wl_u8 is_of_original; /* una had been retransmitted, but that is not what is acknowledged (echo.h) */
@@ -70,7 +71,7 @@ WL_GLOBAL int wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery 
 		d->rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 		d->rtt_us += !d->rtt_us;
 		d->rtt_sent_at_us = seg->sent_at_us;
-		d->rtt_bytes = seg->len_bytes;
+		d->rtt_bytes = wl_min(seg->len_bytes, 65535);
 	}
 	if (d->has_rate && !wl_sent_after(seg->sent_at_us, end, d->sent_at_us, d->sent_end_seq))
 		return 0;

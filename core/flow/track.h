@@ -428,10 +428,10 @@ WL_GLOBAL int wl_track_repaired(struct wl_flow *f, struct wl_seg *seg, wl_u32 sl
 	if (!f || !seg)
 		return -1;
 	wl_seg_unlist(f, seg);
+	wl_echo_repaired(f, seg);
 	wl_rate_on_send(f, seg, now_us);
 	wl_track_resent(f, seg, slot);
 	wl_undo_on_resent(f, seg->len_bytes);
-	wl_echo_repaired(f, seg->seq == f->una_seg);
 	if (f->repair_room_bytes != WL_REPAIRS_UNBOUNDED)
 		f->repair_room_bytes = wl_sat_sub(f->repair_room_bytes, seg->len_bytes);
 	f->repaired_segs++;

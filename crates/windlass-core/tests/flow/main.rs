@@ -2,6 +2,7 @@
 
 mod absorb;
 mod deliveries;
+mod echo;
 mod edge;
 mod forgotten;
 mod handshake;
