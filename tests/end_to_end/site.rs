@@ -25,7 +25,7 @@ use windlass_tests::{
 };
 
 /// Retransmissions that a busy machine may wring from a server, by a timer that fired late.
-const HARDLY_ANY: u64 = 2;
+pub const HARDLY_ANY: u64 = 2;
 /// Of so many windows at most a server may have to see to the losses, and so many may be lost of one.
 const MOST_GAPS: u64 = 3;
 const LOST_IN_A_WINDOW: u64 = 5;

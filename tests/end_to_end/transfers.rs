@@ -1,6 +1,9 @@
 //! Transfers over good and bad paths.
 
-use crate::{WINDLASS, flow, run_whole, scenario, site::BUSY_US};
+use crate::{
+    WINDLASS, flow, run_whole, scenario,
+    site::{BUSY_US, HARDLY_ANY},
+};
 use windlass_core::Algorithm;
 use windlass_experiments::{Untold, untold_in};
 use windlass_lab::RunOptions;
@@ -110,10 +113,12 @@ fn many_flows_share_one_box() {
     let report = run_whole(&scenario("many", LOSSY, &(flows + WINDLASS)));
     assert_eq!(report.counter("flows_created"), 8, "{report}");
     assert!(report.links[0].stats.drops_random > 10, "{report}");
-    assert!(report.counter("repaired_segs") >= report.links[0].stats.drops_random / 2, "{report}");
+    // the buffer overflows as well, and a flow whose head is lost twice may come to its server's timeout
+    let lost = report.links[0].stats.drops_random + report.links[0].stats.drops_tail;
+    assert!(report.counter("repaired_segs") >= lost * 4 / 5, "{report}");
     // a machine so busy that the link itself is late makes servers' timers run out
     let is_busy = report.links.iter().any(|l| l.stats.late_p99_us > BUSY_US);
-    assert!(is_busy || report.sender_timeouts == 0, "{report}");
+    assert!(is_busy || report.sender_retrans_segs <= HARDLY_ANY.max(lost / 5), "{report}");
 }
 
 /// Above all an acknowledgement: what the box sends in the client's name the client had sent before, and the other
