@@ -61,7 +61,14 @@ WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, 
 	return 0;
 }
 
-/* How long a segment may be reordered before it counts as lost (RFC 8985, section 6.2, step 4). */
+/*
+ * How long a segment may be reordered before it counts as lost (RFC 8985, section 6.2, step 4).
+ *
+ *     reo_wnd = reo_wnd_mult * min_rtt / 4, at most SRTT + 4 RTTVAR
+ *
+ * Deviation: where segments were reordered, RTTVAR in place of min_rtt / 4 if it is more. Only part of the path's round trip is seen
+ * from the box, and jitter may be several times as long: one step of a multiplier for each spurious retransmission would take dozens.
+ */
 WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 {
 	wl_u32 wnd_us, most_us;
@@ -70,7 +77,10 @@ WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 	    ((f->flags & WL_FLOW_RECOVERY) || f->sacked_bytes >= WL_DUPACK_THRESHOLD * (wl_u32)f->mss_bytes ||
 	     f->sacked_records >= WL_DUPACK_THRESHOLD))
 		return 0;
-	wnd_us = (wl_u32)f->reo_wnd_mult * (f->min_rtt_us / 4);
+	wnd_us = f->min_rtt_us / 4;
+	if (f->flags & WL_FLOW_REORDERING)
+		wnd_us = wl_max(wnd_us, f->rttvar_us);
+	wnd_us *= f->reo_wnd_mult;
 	most_us = f->srtt_us + 4 * f->rttvar_us;
 	return wnd_us < most_us ? wnd_us : most_us;
 }
