@@ -123,6 +123,20 @@ WL_INLINE void wl_absorb(struct wl_turn *t)
 	t->out.is_absorbed = 1;
 }
 
+/*
+ * The sender repeats `len` bytes up to `end`, all of which are acknowledged. Can it not know that yet? The acknowledgement was not
+ * forwarded, or one that has just passed by cannot have come to a far sender. A function of its own, as all calls share 512 bytes of stack.
+ */
+WL_GLOBAL int wl_is_ack_still_to_come(const struct wl_flow *f, wl_u32 end, wl_u32 len, wl_u32 now_us)
+{
+	if (!f)
+		return 0;
+	if (wl_after(end, f->shown_una))
+		return 1;
+	/* a byte may be a keep-alive: the receiver answers that */
+	return len > 1 && wl_since_us(now_us, f->progress_at_us) < wl_near_lead_us(f);
+}
+
 /* All of it is acknowledged. */
 WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
 				 wl_u64 now_ns)
@@ -133,10 +147,10 @@ WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_s
 	/* but a byte of what is acknowledged to its knowledge is a keep-alive: the receiver answers that */
 	if (in->payload_bytes > 1 || wl_after(end, f->shown_una))
 		wl_probed_by_sender(f, end);
-	/* the acknowledgement was only not forwarded yet; without the clock, the answer to this is what forwards it */
-	if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) &&
-	    !in->has_news && !(f->flags2 & WL_FLOW2_CONTESTED) && !wl_absorb_is_long(f, now_ns / 1000) &&
-	    wl_clock_runs(now_ns))
+	/* without the clock, the answer to this is what forwards the acknowledgement */
+	if (f->state == WL_FLOW_ACTIVE && wl_is_ack_still_to_come(f, end, in->payload_bytes, now_ns / 1000) &&
+	    !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) && !in->has_news && !(f->flags2 & WL_FLOW2_CONTESTED) &&
+	    !wl_absorb_is_long(f, now_ns / 1000) && wl_clock_runs(now_ns))
 		wl_absorb(t);
 }
 
