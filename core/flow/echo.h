@@ -51,22 +51,27 @@ WL_INLINE void wl_echo_repaired(struct wl_flow *f, const struct wl_seg *seg)
 		wl_echo_una_resent(f);
 }
 
-/* The record at una is acknowledged. Has its copy left with the timestamp that is timed? Then the echo is of that. */
+/* Has a copy of una left with the timestamp that is timed? It was the first then (wl_echo_repaired()). */
+WL_INLINE int wl_echo_has_copy(const struct wl_flow *f)
+{
+	return (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval;
+}
+
+/* The record at una is acknowledged. Where the echo may be of its copy, the round trip is since that has left. */
 WL_INLINE void wl_echo_times_copy(const struct wl_flow *f, const struct wl_seg *seg, struct wl_delivery *d)
 {
 	wl_u32 rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 
-	if (d->echo_rtt_us && (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval)
+	if (d->echo_rtt_us && wl_echo_has_copy(f))
 		d->echo_rtt_us = rtt_us + !rtt_us;
 }
 
 /* The ACK is taken, or the first part of it: if it is for data with the timestamp of una's copy as well, the echo may be theirs. */
 WL_INLINE void wl_echo_doubts_copy(const struct wl_flow *f, struct wl_delivery *d, int is_part)
 {
-	int has_copy = (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval;
 	int has_data = d->rtt_us && !wl_before(d->rtt_sent_at_us, f->timed_at_us);
 
-	if (has_copy && (has_data || is_part))
+	if (wl_echo_has_copy(f) && (has_data || is_part))
 		d->echo_rtt_us = 0;
 }
 

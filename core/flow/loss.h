@@ -71,17 +71,17 @@ WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, 
  */
 WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 {
-	wl_u32 wnd_us, most_us;
+	wl_u32 step_us = f->min_rtt_us / 4;
+	wl_u32 most_us = f->srtt_us + 4 * f->rttvar_us;
+	wl_u64 wnd_us;
 
 	if (!(f->flags & WL_FLOW_REORDERING) &&
 	    ((f->flags & WL_FLOW_RECOVERY) || f->sacked_bytes >= WL_DUPACK_THRESHOLD * (wl_u32)f->mss_bytes ||
 	     f->sacked_records >= WL_DUPACK_THRESHOLD))
 		return 0;
-	wnd_us = f->min_rtt_us / 4;
 	if (f->flags & WL_FLOW_REORDERING)
-		wnd_us = wl_max(wnd_us, f->rttvar_us);
-	wnd_us *= f->reo_wnd_mult;
-	most_us = f->srtt_us + 4 * f->rttvar_us;
+		step_us = wl_max(step_us, f->rttvar_us);
+	wnd_us = (wl_u64)f->reo_wnd_mult * step_us;
 	return wnd_us < most_us ? wnd_us : most_us;
 }
 
