@@ -30,10 +30,20 @@ WL_INLINE void wl_echo_sent(struct wl_flow *f, wl_u32 tsval, wl_u32 now_us)
 	f->timed_at_us = now_us;
 }
 
-/* una is retransmitted, by the box or the sender, with the sender's newest timestamp. */
+/* Has a copy of una left with the timestamp that is timed? It was the first then, and the only one. */
+WL_INLINE int wl_echo_has_copy(const struct wl_flow *f)
+{
+	return (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval;
+}
+
+/* una is retransmitted, by the box or the sender, with the sender's newest timestamp. Of several copies none is timed. */
 WL_INLINE void wl_echo_una_resent(struct wl_flow *f)
 {
-	if (!(f->flags & WL_FLOW_TIMESTAMPS) || (f->flags2 & (WL_FLOW2_SND_NO_TS | WL_FLOW2_RESENT_TS)))
+	if (!(f->flags & WL_FLOW_TIMESTAMPS) || (f->flags2 & WL_FLOW2_SND_NO_TS))
+		return;
+	if (wl_echo_has_copy(f))
+		f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
+	if (f->flags2 & WL_FLOW2_RESENT_TS)
 		return;
 	f->flags2 |= WL_FLOW2_RESENT_TS;
 	f->resent_tsval = f->snd_tsval;
@@ -49,12 +59,6 @@ WL_INLINE void wl_echo_repaired(struct wl_flow *f, const struct wl_seg *seg)
 		f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
 	if (is_una)
 		wl_echo_una_resent(f);
-}
-
-/* Has a copy of una left with the timestamp that is timed? It was the first then (wl_echo_repaired()). */
-WL_INLINE int wl_echo_has_copy(const struct wl_flow *f)
-{
-	return (f->flags2 & WL_FLOW2_RESENT_TS) && f->resent_tsval == f->echo_tsval;
 }
 
 /* The record at una is acknowledged. Where the echo may be of its copy, the round trip is since that has left. */

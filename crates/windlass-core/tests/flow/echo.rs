@@ -65,6 +65,11 @@ fn an_echo_that_may_be_of_another_copy_times_none() {
     assert_eq!(echo(&mut f, 2, 20, now_us + EMPTY_US), 0, "una left twice with it");
     let (mut f, now_us) = all_lost();
     f.repaired(MSS, now_us);
+    f.state_mut().snd_tsval = 30;
+    f.repaired(MSS, now_us + EMPTY_US - 1000);
+    assert_eq!(echo(&mut f, 2, 20, now_us + EMPTY_US), 0, "una left once more, 1 ms ago");
+    let (mut f, now_us) = all_lost();
+    f.repaired(MSS, now_us);
     f.repaired(2 * MSS, now_us + 1000);
     assert_eq!(echo(&mut f, 3, 20, now_us + EMPTY_US), 0, "the next one left with it, too");
 }
