@@ -110,9 +110,11 @@ pub fn compare<'a>(paths: &'a [Path], runs: &'a [RunRecord], seeds: usize) -> Ve
 }
 
 impl Compared<'_> {
-    /// Time of the slower of CUBIC alone and native BBR alone; what did not finish took at least the time limit.
+    /// Time of the slower of CUBIC alone and native BBR alone; what did not finish took at least the time limit. Messages that wait at
+    /// once may wait for longer than that together, and finish.
     pub fn alone_s(&self) -> f64 {
-        self.times_s[..ALONE].iter().fold(0.0, |slower: f64, s| slower.max(s.min(TIME_LIMIT_S)))
+        let known_s = |s: &f64| if s.is_finite() { *s } else { TIME_LIMIT_S };
+        self.times_s[..ALONE].iter().map(known_s).fold(0.0, f64::max)
     }
 
     /// Time behind the box with [`ALGORITHMS`]`[algorithm]`, or of what else [`COMPARED`] has.

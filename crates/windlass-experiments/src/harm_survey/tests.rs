@@ -176,6 +176,17 @@ fn ranking_begins_with_the_worst_ratio() {
     assert_eq!(worst.rows[1].values, [3.0, 9.0, 3.0, 1.0].map(Some));
 }
 
+/// Messages that wait at once wait for longer together than a run may last.
+#[test]
+fn what_messages_wait_for_together_has_no_limit() {
+    let path = Path::of_number(1);
+    let long_s = 3.0 * TIME_LIMIT_S;
+    let records = runs(&path, [long_s, 1.0, long_s, long_s, 2.0 * long_s, long_s, 1.0].map(Some));
+    let paths = [path];
+    let compared = compare(&paths, &records, 1);
+    assert_eq!([0, 1, 2].map(|a| compared[0].ratio(a)), [1.0, 1.0, 2.0].map(Some));
+}
+
 /// The server alone with other seeds stands beside the box, and is no claim of the box, nor among its worst paths.
 #[test]
 fn quantiles_have_what_chance_does() {
