@@ -107,9 +107,9 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 }
 
 /* The fourth: was the last reduction spurious? Then nothing that waits to be retransmitted is known to be lost. */
-WL_INLINE void wl_ack_undo(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s)
+WL_INLINE void wl_ack_undo(struct wl_flow *f, const struct wl_delivery *d, struct wl_sample *s)
 {
-	if (s->acked_bytes && wl_echo_is_spurious(f, a)) {
+	if (s->acked_bytes && wl_echo_is_spurious(f, d)) {
 		/* a timeout may have been too early as well: only where there is reordering RACK was the reason */
 		if (f->flags & WL_FLOW_REORDERING)
 			wl_rack_on_spurious(f);
@@ -150,7 +150,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	wl_ack_measure(f, a, &d, s);
 	/* before more is found lost: that is another reduction */
 	if (!reduction_stands)
-		wl_ack_undo(f, a, s);
+		wl_ack_undo(f, &d, s);
 	wl_recovery_exit_check(f, s);
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
 	s->lost_bytes += wl_newreno_ack(f, a, s);

@@ -87,8 +87,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_bytes -= seg->len_bytes;
 		f->sacked_records--;
 	} else {
-		if (seg->seq == f->una_seg)
+		if (seg->seq == f->una_seg) {
 			wl_echo_times_copy(f, seg, c->d);
+			wl_echo_outruns(f, seg, c->d);
+		}
 		if (wl_is_too_soon(f, seg, c->d))
 			wl_expect_spurious_dupack(f);
 		else

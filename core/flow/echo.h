@@ -5,9 +5,11 @@
  *     round trip   data with a new TSval ---> first ACK that moves una and echoes just that (RFC 7323, section 4.1)
  *     spurious?    una is retransmitted with TSval R ---> una moves: TSecr before R: the original had arrived (Eifel, RFC 3522)
  *                                                              `--- R or later: it was needed
+ *                                                    in less than half of the least round trip: the original had arrived
  *
  * A retransmission of the box carries the sender's newest timestamp. Where that is the one that is timed, an echo could be of either,
- * and is no sample (Karn). Where the original had the same, nothing is proven.
+ * and is no sample (Karn). Where the original had the same, only time may prove something: half a round trip, as one may be shorter than
+ * all before.
  *
  * But for the first copy of una, if una left before the first data with that timestamp. Only what fills the hole at una moves
  * una, and its timestamp is echoed: the copy's, unless new data of that timestamp are acknowledged with it. Else a flow of which all is
@@ -18,6 +20,7 @@
 
 #include "ack_kind.h"
 #include "rate.h"
+#include "rtt.h"
 #include "undo.h"
 
 /* New data, or the sender's own retransmission, leaves with `tsval`, which is newer than all before. */
@@ -70,6 +73,17 @@ WL_INLINE void wl_echo_times_copy(const struct wl_flow *f, const struct wl_seg *
 		d->echo_rtt_us = rtt_us + !rtt_us;
 }
 
+/*
+ * The record at una is acknowledged: in far less than a round trip since its copy has left? Then it is not that which has arrived. After
+ * a timeout that is not said of the rest: where a queue made the head late, what was behind it may have been dropped, and would wait for
+ * the next timeout, backed off.
+ */
+WL_INLINE void wl_echo_outruns(const struct wl_flow *f, const struct wl_seg *seg, struct wl_delivery *d)
+{
+	if (seg->sent_count > 1 && !f->backoff && wl_since_us(d->now_us, seg->sent_at_us) < wl_least_rtt_us(f) / 2)
+		d->is_of_original = 1;
+}
+
 /* The ACK is taken, or the first part of it: if it is for data with the timestamp of una's copy as well, the echo may be theirs. */
 WL_INLINE void wl_echo_doubts_copy(const struct wl_flow *f, struct wl_delivery *d, int is_part)
 {
@@ -106,17 +120,16 @@ WL_GLOBAL int wl_echo_read(const struct wl_flow *f, const struct wl_ack *a, stru
 	return 0;
 }
 
-/* The same ACK: does it prove that the last reduction was spurious? */
-WL_INLINE int wl_echo_is_spurious(struct wl_flow *f, const struct wl_ack *a)
+/* The same ACK has moved una: does it prove that the last reduction was spurious? */
+WL_INLINE int wl_echo_is_spurious(struct wl_flow *f, const struct wl_delivery *d)
 {
-	int is_original = wl_echo_is_of_original(f, a);
 	int is_first = (f->flags2 & WL_FLOW2_RESENT_TS) && (f->flags & WL_FLOW_UNDO) &&
 		       !(f->flags2 & WL_FLOW2_REDUCTION_PROVEN);
 
 	f->flags2 &= ~WL_FLOW2_RESENT_TS;
 	if (!is_first)
 		return 0;
-	if (is_original)
+	if (d->is_of_original)
 		return 1;
 	f->flags2 |= WL_FLOW2_REDUCTION_PROVEN;
 	return 0;

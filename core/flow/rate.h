@@ -27,7 +27,7 @@ struct wl_delivery {
 	wl_u16 rtt_bytes; /* length of the record that rtt_us is of, 65535 at most */
 	wl_u8 has_rate;
 	wl_u8 is_app_limited;
-	wl_u8 is_of_original; /* una had been retransmitted, but that is not what is acknowledged (echo.h) */
+	wl_u8 is_of_original; /* una had been retransmitted, but that is not what is acknowledged (echo.h); once una has moved, by time as well */
 	/* of what is cumulatively acknowledged (cumulative.h) */
 	wl_u8 has_resent; /* something of it was retransmitted */
 	wl_u8 proof; /* enum wl_proof */

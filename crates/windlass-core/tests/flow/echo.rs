@@ -83,3 +83,59 @@ fn an_echo_of_the_original_times_no_copy() {
     // ... but new data that are acknowledged later are timed from when they left
     assert_eq!(echo(&mut f, 12, 20, now_us + 2000), now_us + 2000 - FULL_US - 1000);
 }
+
+/// One segment timed, then ten, the first of which three duplicate ACKs have retransmitted, with the timestamp of all. Returns the flow,
+/// its window reduced, and when.
+fn one_repaired(flags: u32) -> (Flow, u32) {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED | abi::WL_FLOW_TIMESTAMPS | flags);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.state_mut().snd_tsval = 10;
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, EMPTY_US, &[]));
+    (2..=11).for_each(|i| f.send(i * MSS, EMPTY_US));
+    let now_us = 2 * EMPTY_US;
+    let sack = [(2 * MSS, 5 * MSS)];
+    for i in 0..3 {
+        f.ack(&ack(MSS, now_us + i, if flags & abi::WL_FLOW_SACK == 0 { &[] } else { &sack }));
+    }
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    assert_eq!(f.next_repair(), Some((MSS, MSS)));
+    f.repaired(MSS, now_us);
+    (f, now_us)
+}
+
+/// ... but where the box had no newer timestamp for the copy, echoes tell nothing. What is acknowledged in far less than a round trip
+/// is the original, which was only late: the window of before is in force, and nothing behind it counts as lost.
+#[test]
+fn an_answer_in_far_less_than_a_round_trip_undoes_the_reduction() {
+    for flags in [0, abi::WL_FLOW_SACK] {
+        for (answer_us, is_undone) in
+            [(200, true), (EMPTY_US / 2 - 1, true), (EMPTY_US / 2, false), (EMPTY_US, false)]
+        {
+            let (mut f, now_us) = one_repaired(flags);
+            let s = f.ack(&wl_ack { has_ts: 1, tsecr: 10, ..ack(6 * MSS, now_us + answer_us, &[]) });
+            let cwnd_segs = f.state().decision.cwnd_bytes / MSS;
+            assert_eq!(s.events & abi::WL_EV_UNDO != 0, is_undone, "{flags} {answer_us}");
+            assert_eq!(cwnd_segs, if is_undone { 20 } else { 10 }, "{flags} {answer_us}");
+            if is_undone {
+                assert_eq!((f.next_repair(), f.state().flags & abi::WL_FLOW_RECOVERY), (None, 0), "{flags}");
+            }
+        }
+    }
+}
+
+/// ... but not a timeout: of what is behind the head it is not known whether it is only late as well, and the next one is backed off.
+#[test]
+fn an_answer_in_far_less_than_a_round_trip_undoes_no_timeout() {
+    let (mut f, now_us) = all_lost();
+    f.repaired(MSS, now_us);
+    let mut at_us = now_us;
+    while f.state().backoff == 0 {
+        at_us += 10_000;
+        f.on_silence(at_us);
+    }
+    f.repaired(MSS, at_us);
+    let s = f.ack(&wl_ack { has_ts: 1, tsecr: 20, ..ack(2 * MSS, at_us + 1000, &[]) });
+    assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+}
