@@ -10,7 +10,7 @@
  *     GROWING, HELD, STOOD --a chance loss, a mark, a timeout, a bypass--> OVER
  *
  *     seems full    as HyStart (Ha, Rhee, 2008; tcp_cubic.c in Linux) has it, from 16 segments on:
- *                     ACKs have come close to each other for half a round trip, and their round trips are longer by a 16th
+ *                     ACKs have come close to each other for half of the sender's round trip, and theirs are longer by a 16th
  *                     or: the first eight round trips of a round are all longer by an eighth, by 4 to 16 ms
  *                     or: something is lost, and the last round trip was longer by as much; without that it is lost by chance
  *     stands        all round trips of a round, eight at least, of what was sent with the window held are longer by a 16th, by 1 to
@@ -59,6 +59,15 @@ WL_INLINE wl_u32 wl_start_stands_us(const struct wl_flow *f)
 	return wl_max(wl_min(f->min_rtt_us / 16, WL_START_STANDS_MAX_US), WL_START_STANDS_MIN_US);
 }
 
+/*
+ * How long a window lasts: the sender's round trip. Of a far server it comes as a burst, with a rest after it, which is none of the rounds
+ * that are seen here: several of these may begin within the burst, and show it queueing behind itself.
+ */
+WL_INLINE wl_u32 wl_start_trip_us(const struct wl_flow *f, wl_u32 rtt_us)
+{
+	return wl_sat_add(rtt_us, f->near_rtt_us);
+}
+
 /* What round trips are compared with: they have been as long without a queue. */
 WL_INLINE wl_u32 wl_start_base_us(const struct wl_flow *f)
 {
@@ -71,7 +80,7 @@ WL_INLINE int wl_start_is_train(struct wl_flow *f, const struct wl_sample *s)
 	if (s->now_us - f->start_train_at_us > wl_max(WL_START_TRAIN_US, f->min_rtt_us / 8))
 		return 0;
 	f->start_train_at_us = s->now_us;
-	return s->now_us - f->start_round_at_us > f->min_rtt_us / 2 &&
+	return s->now_us - f->start_round_at_us > wl_start_trip_us(f, f->min_rtt_us) / 2 &&
 	       s->rtt_us > wl_start_base_us(f) + f->min_rtt_us / 16;
 }
 
@@ -97,7 +106,7 @@ WL_INLINE int wl_start_seems_full(struct wl_flow *f, const struct wl_sample *s)
 {
 	int has_samples;
 
-	if (s->events & WL_EV_ROUND_START) {
+	if ((s->events & WL_EV_ROUND_START) && s->now_us - f->start_round_at_us >= f->near_rtt_us) {
 		f->start_round_at_us = s->now_us;
 		f->start_train_at_us = s->now_us;
 		wl_start_round(f);
@@ -120,7 +129,7 @@ WL_INLINE int wl_start_is_held(const struct wl_flow *f)
 /* What is in flight when the window is held again: a quarter more, where the bottleneck has not rested; 0: as in every second time, none. */
 WL_INLINE wl_u32 wl_start_limit_bytes(const struct wl_flow *f, const struct wl_sample *s)
 {
-	if (f->start_limit_bytes || s->now_us - f->start_round_at_us < wl_start_base_us(f))
+	if (f->start_limit_bytes || s->now_us - f->start_round_at_us < wl_start_trip_us(f, wl_start_base_us(f)))
 		return 0;
 	return s->inflight_before_bytes + s->inflight_before_bytes / 4;
 }

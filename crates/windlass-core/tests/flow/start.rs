@@ -291,3 +291,31 @@ fn a_loss_ends_the_start_unless_it_was_spurious() {
     f.ack(&ack(7 * MSS, 2 * RTT_US + 200, &[(0, MSS)]));
     assert_eq!(u32::from(f.state().start), abi::WL_START_GROWING);
 }
+
+/// A server 84 ms before the box, and 5 ms behind it: each window comes as one burst at twice the bottleneck's rate, and queues behind
+/// itself, for longer than several of the box's round trips at last. Where is the window held first?
+#[test]
+fn the_bursts_of_a_far_server_fill_no_pipe() {
+    const SEG_US: u32 = 35;
+    let mut f = growing();
+    f.state_mut().near_rtt_us = 84_000;
+    let is_held = |s: wl_sample| s.events & (abi::WL_EV_START_HELD | abi::WL_EV_START_FULL) != 0;
+    let held_segs = (0..9u32).find_map(|round| {
+        let (begin_us, segs, first) = (round * 89_000, 10 << round, f.state().nxt);
+        let sent = (1..=segs).map(|i| (begin_us + i * SEG_US / 2, i, false));
+        let acked = (2..=segs).step_by(2).map(|i| (begin_us + 5_000 + i * SEG_US, i, true));
+        let mut events: Vec<(u32, u32, bool)> = sent.chain(acked).collect();
+        events.sort_unstable();
+        let held = events.into_iter().map(|(at_us, i, is_ack)| {
+            let end = first + i * MSS;
+            if !is_ack {
+                f.send(end, at_us);
+            }
+            is_ack && is_held(f.ack(&ack(end, at_us, &[])))
+        });
+        // all of the burst, held or not
+        held.fold(false, |any, is| any | is).then_some(segs)
+    });
+    // the path holds 2,540
+    assert_eq!(held_segs, Some(2560));
+}
