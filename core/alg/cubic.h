@@ -18,7 +18,9 @@
  *      a cut that was spurious: window and curve of before                                          4.9
  *
  *      HyStart++ (RFC 9406, section 4.2): a round whose least RTT is larger than the last one's by an eighth of that, 4 to
- *      16 ms, begins conservative slow start, with a quarter of the growth; a smaller RTT ends it again
+ *      16 ms, begins conservative slow start, with a quarter of the growth; a smaller RTT ends it again. A round is one of the sender,
+ *      whose part of the round trip the home may not see (near_rtt_us): of the home's alone, those of a burst's end would show the
+ *      queue of the burst before them
  *
  * C = 0.4 and beta = 0.7 can be set. Units inside: windows in bytes, time in 1/1024 s, so that C is 410/2^40 segments per tick^3 as
  * in Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs; the round trip of
@@ -77,6 +79,7 @@ struct wl_cubic {
 	wl_u32 last_round_min_rtt_us;
 	wl_u32 css_baseline_us;
 	wl_u32 round_count;
+	wl_u32 round_at_us; /* when the round in hand began */
 	wl_u8 samples;
 	wl_u8 css_rounds;
 	wl_u8 phase; /* enum wl_cubic_phase */
@@ -105,6 +108,7 @@ WL_INLINE void wl_hystart_round(struct wl_cubic *c, const struct wl_sample *s, s
 		c->phase = WL_CUBIC_AVOIDANCE;
 	}
 	c->round_count = s->round_count;
+	c->round_at_us = s->now_us;
 	c->last_round_min_rtt_us = c->round_min_rtt_us;
 	c->round_min_rtt_us = ~0u;
 	c->samples = 0;
@@ -135,7 +139,7 @@ WL_INLINE void wl_cubic_slow_start(struct wl_cubic *c, const struct wl_sample *s
 	wl_u32 growth = s->newly_delivered_bytes;
 
 	if (c->phase != WL_CUBIC_AVOIDANCE) {
-		if (s->round_count != c->round_count)
+		if (s->round_count != c->round_count && s->now_us - c->round_at_us >= s->near_rtt_us)
 			wl_hystart_round(c, s, d);
 		wl_hystart_sample(c, s);
 	}
@@ -269,6 +273,7 @@ static void wl_cubic_init(void *state, const struct wl_alg_params *p, const stru
 	wl_alg_begin(s, d);
 	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
 	c->round_count = s->round_count;
+	c->round_at_us = s->now_us;
 	c->round_min_rtt_us = ~0u;
 	c->last_round_min_rtt_us = ~0u;
 	c->last_ack_at_us = s->now_us;

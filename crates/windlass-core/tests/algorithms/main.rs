@@ -340,6 +340,35 @@ fn hystart_slows_growth_to_a_quarter() {
     assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
 }
 
+/// Of a far server a window comes as a burst, which takes several of the home's rounds and queues behind itself: these are none of
+/// the sender's. A queue that the next burst finds is one.
+#[test]
+fn hystart_goes_by_the_senders_rounds() {
+    let mut flow = start("cubic");
+    let mut grows = |at_us: u32, rtt_us, round_count| {
+        let before = flow.decision.cwnd_bytes;
+        flow.on_ack(&wl_sample {
+            newly_delivered_bytes: MSS,
+            rtt_us,
+            round_count,
+            near_rtt_us: 80_000,
+            ..sample(at_us)
+        });
+        flow.decision.cwnd_bytes - before
+    };
+    for burst in 0..3 {
+        let at_us = 90_000 * (burst + 1);
+        for i in 0..100 {
+            // a round trip of 5 ms, and a queue of up to 10 more
+            assert_eq!(grows(at_us + i * 200, 5_000 + i * 100, 1 + 2 * burst + i / 50), MSS, "{burst} {i}");
+        }
+    }
+    (0..8).for_each(|i| {
+        grows(360_000 + i * 200, 10_000, 7);
+    });
+    assert_eq!(grows(362_000, 10_000, 7), MSS / 4);
+}
+
 /// Where the home judges the start, the window stays while the pipe seems full, and is the threshold when it is.
 #[test]
 fn slow_start_ends_where_the_pipe_is_full() {
