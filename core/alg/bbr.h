@@ -469,7 +469,7 @@ WL_INLINE int wl_bbr_recovery_cwnd(struct wl_bbr *b, const struct wl_sample *s, 
 	if (s->is_in_recovery && !b->base.was_in_recovery) {
 		b->is_packet_conservation = 1;
 		b->base.next_round_delivered = s->delivered_bytes;
-		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
+		*cwnd = wl_max(s->inflight_bytes + s->newly_delivered_bytes, s->mss_bytes);
 	} else if (!s->is_in_recovery && b->base.was_in_recovery) {
 		if (*cwnd < b->base.prior_cwnd_bytes)
 			*cwnd = b->base.prior_cwnd_bytes;

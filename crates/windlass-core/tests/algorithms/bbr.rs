@@ -491,6 +491,18 @@ fn bbr_conserves_packets_for_one_round() {
     assert!(flow.decision.cwnd_bytes >= 60 * MSS, "{}", flow.decision.cwnd_bytes / MSS);
 }
 
+/// A window is counted in segments by a server: recovery begins with one at least, though no more than a response's short head was
+/// delivered and all behind it is lost.
+#[test]
+fn bbr_begins_a_recovery_with_a_segment_at_least() {
+    let mut flow = start("bbr");
+    let head =
+        wl_sample { newly_delivered_bytes: 240, lost_bytes: 6 * MSS, is_in_recovery: 1, ..sample(40_000) };
+    flow.on_congestion(&head, abi::WL_CONGESTION_LOSS);
+    flow.on_ack(&head);
+    assert_eq!(flow.decision.cwnd_bytes, MSS);
+}
+
 /// Each PROBE_RTT lasts for its 200 ms, not the first alone.
 #[test]
 fn bbr_probes_the_round_trip_anew_each_time() {
