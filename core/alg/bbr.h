@@ -531,6 +531,8 @@ WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 	if (!b->was_starting || (b->base.flags & WL_ALG_AS_LINUX))
 		return;
 	b->has_overrun = 0;
+	/* what was taken for lost in this round was not */
+	b->round_lost = b->lost_bytes;
 	b->base.is_full_bw_reached = 0;
 	if (b->mode != WL_BBR_PROBE_RTT)
 		b->mode = WL_BBR_STARTUP;

@@ -178,6 +178,20 @@ fn bbrs_startup_goes_on_after_a_spurious_reduction() {
     }
 }
 
+/// Nor is it overrun by what a timeout took for lost, and was not.
+#[test]
+fn bbrs_startup_goes_on_after_a_timeout_that_lost_nothing() {
+    for (events, is_starting) in [(0, false), (abi::WL_EV_UNDO, true)] {
+        let mut flow = start("bbr");
+        flow.on_ack(&round_of_33(1));
+        let silent = wl_sample { lost_bytes: 33 * MSS, events: abi::WL_EV_TIMEOUT, ..sample(500_000) };
+        flow.on_timeout(&silent);
+        flow.on_ack(&silent);
+        flow.on_ack(&wl_sample { events, ..round_of_33(2) });
+        assert_eq!(flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES, is_starting);
+    }
+}
+
 /// Nor does a rate between losses that were none count as a policer's.
 #[test]
 fn bbr_forgets_the_rate_between_losses_that_were_none() {
