@@ -106,12 +106,25 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 	s->newly_delivered_bytes = d->newly_bytes;
 }
 
+/*
+ * F-RTO (RFC 5682, section 3): have ACKs been late, or lost, and not what they were for? The first ACK that moves una after a timeout is
+ * for data that were not sent again, and not SACKed before. Deviation: section 3.1 takes a later SACK for a proof as well, where only
+ * part of the flight may have arrived.
+ */
+WL_INLINE int wl_is_timeout_spurious(const struct wl_flow *f, const struct wl_delivery *d)
+{
+	return (f->flags & (WL_FLOW_SACK | WL_FLOW_UNDO)) == (WL_FLOW_SACK | WL_FLOW_UNDO) &&
+	       (d->taken & (WL_TAKEN_UNSENT | WL_TAKEN_SACKED)) == WL_TAKEN_UNSENT;
+}
+
 /* The fourth: was the last reduction spurious? Then nothing that waits to be retransmitted is known to be lost. */
 WL_INLINE void wl_ack_undo(struct wl_flow *f, const struct wl_delivery *d, struct wl_sample *s)
 {
-	if (s->acked_bytes && wl_echo_is_spurious(f, d)) {
+	int is_by_echo = s->acked_bytes && wl_echo_is_spurious(f, d);
+
+	if (is_by_echo || wl_is_timeout_spurious(f, d)) {
 		/* a timeout may have been too early as well: only where there is reordering RACK was the reason */
-		if (f->flags & WL_FLOW_REORDERING)
+		if (is_by_echo && (f->flags & WL_FLOW_REORDERING))
 			wl_rack_on_spurious(f);
 		wl_undo_prove(f);
 		wl_unlose_all(f);

@@ -86,6 +86,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
 		f->sacked_records--;
+		c->d->taken |= WL_TAKEN_SACKED;
 	} else {
 		if (seg->seq == f->una_seg) {
 			wl_echo_times_copy(f, seg, c->d);
@@ -94,7 +95,9 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		if (wl_is_too_soon(f, seg, c->d))
 			wl_expect_spurious_dupack(f);
 		else
-			c->d->has_resent |= seg->sent_count > 1;
+			c->d->taken |= seg->sent_count > 1 ? WL_TAKEN_RESENT : 0;
+		if ((seg->flags & WL_SEG_LOST) && seg->sent_count == 1 && f->timeouts)
+			c->d->taken |= WL_TAKEN_UNSENT;
 		wl_rate_on_delivered(seg, c->d);
 		if (seg->sent_count == 1 || c->d->proof == WL_PROOF_ALWAYS ||
 		    (c->d->proof == WL_PROOF_ALONE && end == c->ack))
@@ -157,7 +160,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	if (wl_after(end, f->spurious_dupacks_end))
 		f->spurious_dupacks = 0;
 	d->proof = wl_proof_of_copies(f, d, end);
-	d->has_resent = 0;
+	d->taken = 0;
 	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
 	if (wl_before(end, f->nxt))
 		wl_seg_begin(f, end, 1);
@@ -166,7 +169,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	is_part = c.looked_at >= WL_CUMULATIVE_STEPS && wl_before(c.at, end);
 	if (is_part) {
 		/* the newest record is still to come: what this part would time is longer ago */
-		d->has_resent = 1;
+		d->taken |= WL_TAKEN_RESENT;
 		c.hole_bytes -= end - c.at;
 		end = c.at;
 		c.una_seg = end;
@@ -175,7 +178,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_sat_sub(wl_dupacks_left(f, end), is_part) : 0;
 	wl_echo_doubts_copy(f, d, is_part);
 	/* what was sent once may have waited for the rest, and times nothing (Karn) */
-	if (d->has_resent)
+	if (d->taken & WL_TAKEN_RESENT)
 		d->rtt_us = 0;
 	wl_track_hole_acked(f, c.hole_bytes);
 	d->newly_bytes += end - f->una;

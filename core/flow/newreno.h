@@ -51,7 +51,7 @@ WL_INLINE void wl_dupacks_settle(struct wl_flow *f, struct wl_delivery *d, wl_u3
 	f->dup_delivered_bytes -= counted_bytes;
 	d->newly_bytes -= counted_bytes;
 	/* it has waited for the retransmission: the path delivered it long before, unless duplicates have told */
-	d->is_late = d->has_resent && wl_sat_sub(behind_hole_bytes, counted_bytes) > acked_bytes / 8;
+	d->is_late = (d->taken & WL_TAKEN_RESENT) && wl_sat_sub(behind_hole_bytes, counted_bytes) > acked_bytes / 8;
 }
 
 /* A record is acknowledged too soon for its retransmission, which was spurious: its duplicate ACK is to come. */

@@ -9,6 +9,13 @@
 
 #include "seg.h"
 
+/* What an ACK takes off the scoreboard (cumulative.h). */
+enum wl_taken {
+	WL_TAKEN_RESENT = 1, /* was retransmitted */
+	WL_TAKEN_SACKED = 2, /* was reported before */
+	WL_TAKEN_UNSENT = 4, /* a timeout took it for lost, but it was not retransmitted since */
+};
+
 /* What one ACK delivered, collected record by record. */
 struct wl_delivery {
 	wl_u32 now_us;
@@ -29,7 +36,7 @@ struct wl_delivery {
 	wl_u8 is_app_limited;
 	wl_u8 is_of_original; /* una had been retransmitted, but that is not what is acknowledged (echo.h); once una has moved, by time as well */
 	/* of what is cumulatively acknowledged (cumulative.h) */
-	wl_u8 has_resent; /* something of it was retransmitted */
+	wl_u8 taken; /* bits of enum wl_taken */
 	wl_u8 proof; /* enum wl_proof */
 	wl_u8 is_late; /* much of it was delivered long before: it gives no rate, but ends rounds */
 };
@@ -105,7 +112,7 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 	ack_elapsed_us = wl_since_us(d->now_us, d->prior_delivered_at_us);
 	s->prior_delivered_bytes = d->prior_delivered_bytes;
 	/* without SACK the pace of the retransmissions is that of NewReno, not the path's */
-	s->is_app_limited = d->is_app_limited || (d->has_resent && !(f->flags & WL_FLOW_SACK));
+	s->is_app_limited = d->is_app_limited || ((d->taken & WL_TAKEN_RESENT) && !(f->flags & WL_FLOW_SACK));
 	s->rate_interval_us = d->send_elapsed_us > ack_elapsed_us ? d->send_elapsed_us : ack_elapsed_us;
 	s->rate_delivered_bytes = f->delivered_bytes - d->prior_delivered_bytes;
 	/* a copy that was never lost can be acknowledged too soon for the copy sent last */

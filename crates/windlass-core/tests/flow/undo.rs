@@ -271,12 +271,14 @@ fn after_a_true_loss_a_spurious_one_is_undone_again() {
     assert_eq!(undone, 1);
 }
 
-#[test]
-fn a_spurious_timeout_is_undone() {
+/// All up to segment `una` is acknowledged, and then the path stands still until the timeout. The episode, and the window before it.
+fn timed_out(una: u32, has_sack: bool) -> (Episode, u32) {
     let mut e = Episode::new(1000);
-    e.ack(4, &[]);
+    e.ack(una, &[]);
     let (cwnd, _) = e.windows();
-    // the path stands still
+    if !has_sack {
+        e.f.state_mut().flags &= !abi::WL_FLOW_SACK;
+    }
     for wanted in [abi::WL_SILENCE_PROBE, abi::WL_SILENCE_TIMEOUT] {
         e.now_us += 400_000;
         let said = e.f.on_silence(e.now_us);
@@ -286,18 +288,54 @@ fn a_spurious_timeout_is_undone() {
             let calls = abi::WL_CALL_TIMEOUT | abi::WL_CALL_ACK;
             e.f.call(calls, &mut s, 0, u64::from(e.now_us) * 1000);
         }
-        assert_eq!(e.repair(), [4]);
+        assert_eq!(e.repair(), [una]);
     }
     assert_eq!(e.windows().0, MSS);
-    // what had stood comes, and then the probe and the repair
     e.now_us += 1000;
+    (e, cwnd)
+}
+
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let (mut e, cwnd) = timed_out(19, true);
+    // what had stood comes, and then the probe and the repair
     e.ack(20, &[]);
-    e.ack(20, &[(4, 5)]);
+    e.ack(20, &[(19, 20)]);
     assert!(e.windows().0 < cwnd);
-    let s = e.ack(20, &[(4, 5)]);
+    let s = e.ack(20, &[(19, 20)]);
     assert_ne!(s.events & abi::WL_EV_UNDO, 0);
     assert!((cwnd..cwnd + MSS).contains(&e.windows().0));
     assert_eq!(e.windows().1, UNKNOWN);
+}
+
+/// F-RTO (RFC 5682, section 3): the first that arrives after a timeout is more than what was sent again. Only ACKs were lost or late.
+#[test]
+fn a_timeout_is_undone_when_what_it_lost_had_arrived() {
+    for una in [20, 6] {
+        let (mut e, cwnd) = timed_out(4, true);
+        let s = e.ack(una, &[]);
+        assert_ne!(s.events & abi::WL_EV_UNDO, 0, "{una}");
+        assert!(e.windows().0 >= cwnd && e.windows().1 == UNKNOWN, "{una}: {:?}", e.windows());
+        assert_eq!(e.f.state().lost_bytes, 0, "{una}");
+    }
+}
+
+/// But the copy of the first proves nothing; nor does what is acknowledged with it and may have arrived before: without SACK, or reported.
+#[test]
+fn a_timeout_stands_when_what_was_sent_again_arrives() {
+    for (una, has_sack) in [(5, true), (20, false)] {
+        let (mut e, cwnd) = timed_out(4, has_sack);
+        let s = e.ack(una, &[]);
+        assert_eq!(s.events & abi::WL_EV_UNDO, 0, "{una}");
+        assert!(e.windows().0 < cwnd, "{una}");
+    }
+    let mut e = Episode::new(1000);
+    e.two_repairs();
+    e.send(22);
+    e.now_us += 1_000_000;
+    assert_eq!(e.f.on_silence(e.now_us), abi::WL_SILENCE_TIMEOUT_AGAIN);
+    let s = e.ack(22, &[]);
+    assert_eq!(s.events & abi::WL_EV_UNDO, 0);
 }
 
 /// What the sender itself retransmits is a retransmission, too, whatever of it has a record of its own.
