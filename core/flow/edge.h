@@ -215,26 +215,63 @@ WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 		f->flags |= WL_FLOW_CWND_LIMITED;
 }
 
-/* The record to retransmit next, pacing apart; NULL: none, or window or recovery have no room for it. */
-WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
+/*
+ * Puts the record at una first in the list of the lost, if it is lost: a copy of it may have been lost again since, and then stands behind
+ * others. Returns 1 if it is first now. By itself, as all calls share 512 bytes of stack.
+ */
+WL_GLOBAL int wl_lost_una_first(struct wl_flow *f)
 {
-	struct wl_seg *seg;
-	wl_u32 pipe_bytes;
+	if (!f)
+		return 0;
+	wl_u32 slot = wl_seg_find(f, f->una);
+	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot & (WL_FLOW_RECORDS - 1));
 
-	if (f->lost_head == WL_NO_SLOT || (f->todo & WL_TODO_UNLOSE))
+	if (!seg || !(seg->flags & WL_SEG_LOST))
 		return 0;
-	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_RECORDS - 1));
-	if (!seg)
-		return 0;
-	wl_seg_clip(f, seg, f->lost_head & (WL_FLOW_RECORDS - 1));
-	/* the head of the line never waits: until it is there nothing behind it counts */
+	wl_seg_lose(f, seg, slot & (WL_FLOW_RECORDS - 1), 1);
+	return 1;
+}
+
+/* Have window and recovery room for the record, which is lost? The head of the line never waits: until it is there nothing behind it counts. */
+WL_INLINE int wl_has_room_for_repair(const struct wl_flow *f, const struct wl_seg *seg)
+{
 	if (seg->seq == f->una_seg)
-		return seg;
+		return 1;
 	if ((f->flags & WL_FLOW_RECOVERY) && !f->repair_room_bytes)
 		return 0;
 	/* what duplicates have told of is not in flight */
-	pipe_bytes = wl_sat_sub(wl_pipe_bytes(f), f->dup_delivered_bytes);
-	return pipe_bytes + seg->len_bytes > f->decision.cwnd_bytes ? 0 : seg;
+	return wl_sat_sub(wl_pipe_bytes(f), f->dup_delivered_bytes) + seg->len_bytes <= f->decision.cwnd_bytes;
+}
+
+/* The first of the lost, cut down to a segment; NULL: there is none. */
+WL_INLINE struct wl_seg *wl_first_lost(struct wl_flow *f)
+{
+	wl_u32 number = f->lost_head;
+	struct wl_seg *seg;
+
+	if (number == WL_NO_SLOT)
+		return 0;
+	number &= WL_FLOW_RECORDS - 1;
+	seg = wl_seg_at(f, number);
+	if (seg)
+		wl_seg_clip(f, seg, number);
+	return seg;
+}
+
+/*
+ * The record to retransmit next, the first of the lost then, pacing apart; NULL: none, or window or recovery have no room for it. Where
+ * they have none, the head of the line goes first: the sender's own copies of it are absorbed as long as it is to be sent here.
+ */
+WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
+{
+	struct wl_seg *seg;
+
+	if (f->todo & WL_TODO_UNLOSE)
+		return 0;
+	seg = wl_first_lost(f);
+	if (!seg || wl_has_room_for_repair(f, seg))
+		return seg;
+	return wl_lost_una_first(f) ? wl_first_lost(f) : 0;
 }
 
 #endif

@@ -73,3 +73,29 @@ fn prr_counts_duplicates_of_flows_without_sack() {
     // a segment as recovery begins, one for the duplicate that began it and one for the next
     assert_eq!(f.state().repair_room_bytes, 3 * MSS);
 }
+
+/// Copies of the first two are lost again, and what is in flight fills the window. Nothing counts until una is there, and the sender's own
+/// copies of it are absorbed while it is to be sent here: it goes first, and does not wait for room.
+#[test]
+fn the_head_of_the_line_is_repaired_without_room_whatever_was_lost_after_it() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 60 * MSS;
+    (1..=12).for_each(|i| f.send(i * MSS, i));
+    f.ack(&ack(0, 40_000, &[(6 * MSS, 12 * MSS)]));
+    f.detect(40_000);
+    for wanted in [0, MSS] {
+        let (seq, _) = f.next_repair().expect("six are lost");
+        assert_eq!(seq, wanted);
+        f.repaired(seq, 41_000);
+    }
+    (13..=14).for_each(|i| f.send(i * MSS, 42_000));
+    f.ack(&ack(0, 82_000, &[(12 * MSS, 14 * MSS), (6 * MSS, 12 * MSS)]));
+    f.detect(200_000);
+    assert_eq!(f.state().lost_bytes, 6 * MSS);
+    (15..=20).for_each(|i| f.send(i * MSS, 200_000));
+    f.state_mut().decision.cwnd_bytes = 4 * MSS;
+    let (seq, _) = f.next_repair().expect("una waits");
+    assert_eq!(seq, 0);
+    f.repaired(seq, 201_000);
+    assert_eq!(f.next_repair(), None);
+}
