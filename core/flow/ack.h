@@ -19,6 +19,7 @@
 #include "dsack.h"
 #include "echo.h"
 #include "ecn.h"
+#include "first.h"
 #include "hardship.h"
 #include "rtt.h"
 #include "sack.h"
@@ -173,6 +174,8 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	if (reduction_stands)
 		wl_undo_forget(f);
 	wl_ack_round(f, &d, s);
+	if (s->acked_bytes)
+		wl_first_acked(f, s);
 	s->is_ack_delayed = !sacks && wl_is_lone_runt(f, &d);
 	wl_start_ack(f, s);
 	return wait_us;

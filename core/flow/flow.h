@@ -335,6 +335,7 @@ struct wl_flow {
 	wl_u32 start_held_seq; /* in WL_START_HELD and WL_START_STOOD: nxt when it began */
 	wl_u8 start; /* enum wl_start */
 	wl_u8 start_samples;
+	wl_u8 first_segs; /* packets before the first acknowledgement, at most WL_INIT_CWND_SEGS; or WL_FIRST_OVER (first.h) */
 	wl_u32 sacked_records; /* records that make up sacked_bytes */
 	wl_u8 overflow_at; /* where in the overflow the next free record is looked for */
 	/* while the sender is judged, or left alone (paced.h) */

@@ -15,6 +15,7 @@
 #define WL_FLOW_TRACK_H
 
 #include "echo.h"
+#include "first.h"
 #include "loss.h"
 #include "near.h"
 #include "undo.h"
@@ -249,6 +250,7 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 		wl_near_data(f, f->sent_at_us, end);
 
 	f->nxt = wl_seq_max(f->nxt, end);
+	wl_first_sent(f, end - seq);
 	wl_loop_mostly_once((end - seq) / f->mss_bytes + 1, wl_send_step, &c);
 	if (c.missed)
 		return 1;

@@ -4,6 +4,7 @@ mod absorb;
 mod deliveries;
 mod echo;
 mod edge;
+mod first;
 mod forgotten;
 mod handshake;
 mod hooks;

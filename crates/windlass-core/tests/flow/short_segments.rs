@@ -10,6 +10,8 @@ const OVERFLOW: u32 = (abi::WL_RECORDS_PER_SLOT - 1) * abi::WL_BLOCK_SLOTS * abi
 fn messages(base: u32, n: u32, bytes: u32) -> Flow {
     let mut f = flow(base);
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    // later ones: of the first flight each would count as a full segment
+    f.state_mut().first_segs = u8::MAX;
     (1..=n).for_each(|i| f.send(base.wrapping_add(i * bytes), i * 1000));
     f
 }
