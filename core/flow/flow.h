@@ -233,7 +233,7 @@ struct wl_flow {
 	wl_u32 lost_bytes; /* in the lost list */
 	wl_u32 fack; /* highest byte delivered */
 	wl_u32 judged; /* first sent copies below are delivered, lost or retransmitted */
-	wl_u32 recovery_seq; /* nxt when the window was last reduced: recovery began, or a mark was reported */
+	wl_u32 recovery_seq; /* nxt when the window was last reduced, by recovery or a mark; or the edge (recovery.h) */
 	struct wl_sack_cache sack_cache[WL_SACK_CACHE];
 	wl_u32 lost_head;
 	wl_u32 lost_tail;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Recovery: the window is reduced once for all that was in flight when the first loss of it was found (RFC 6582, section 3.2;
- * RFC 6675, section 5: RecoveryPoint is recovery_seq).
+ * RFC 6675, section 5: RecoveryPoint is recovery_seq; of a far server behind what it was granted).
  *
  *     first loss, or timeout ---> RECOVERY --- una reaches recovery_seq ---> open
  *     first mark (ecn.h) -------> MARKED ----- una reaches recovery_seq ---> open
@@ -58,6 +58,9 @@ WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 	f->flags |= WL_FLOW_RECOVERY;
 	f->repair_room_bytes = wl_has_prr(f) ? f->mss_bytes : WL_REPAIRS_UNBOUNDED;
 	wl_reduced(f);
+	/* what a far server was granted before is on its way, and part of the window: for the server, too, recovery ends behind it */
+	if (f->near_rtt_us && (f->flags & WL_FLOW_SACK))
+		f->recovery_seq = wl_seq_max(f->nxt, f->edge);
 }
 
 /* An ACK has been taken, and what is lost is known. */
@@ -91,7 +94,12 @@ WL_INLINE void wl_recovery_exit_check(struct wl_flow *f, struct wl_sample *s)
 {
 	if (!wl_has_holes(f))
 		f->flags2 &= ~WL_FLOW2_HOLES_LEFT;
-	if (!(f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) || wl_before(f->una, f->recovery_seq))
+	if (!(f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)))
+		return;
+	/* with nothing in flight what was granted is not used */
+	if (f->una == f->nxt)
+		f->recovery_seq = wl_seq_min(f->recovery_seq, f->una);
+	if (wl_before(f->una, f->recovery_seq))
 		return;
 	if (f->flags & WL_FLOW_RECOVERY) {
 		wl_rack_on_recovery_exit(f);

@@ -99,3 +99,32 @@ fn the_head_of_the_line_is_repaired_without_room_whatever_was_lost_after_it() {
     f.repaired(seq, 201_000);
     assert_eq!(f.next_repair(), None);
 }
+
+/// What a far server was granted before the window is reduced comes by after it, and is part of the same window: its losses do not reduce
+/// the window once more. Where the server does not use it, recovery ends when nothing is in flight.
+#[test]
+fn recovery_lasts_for_what_a_far_server_was_granted() {
+    for (near_rtt_us, reductions) in [(0, 2), (20_000, 1)] {
+        let mut f = flow(0);
+        f.state_mut().near_rtt_us = near_rtt_us;
+        f.state_mut().decision.cwnd_bytes = 60 * MSS;
+        (1..=10).for_each(|i| f.send(i * MSS, i));
+        f.state_mut().edge = 20 * MSS;
+        let mut entered = 0;
+        let mut lose = |f: &mut Flow, una: u32, to: u32, now_us: u32| {
+            let s = f.ack(&ack(una * MSS, now_us, &[((una + 1) * MSS, to * MSS)]));
+            entered += u32::from(s.events & abi::WL_EV_RECOVERY_ENTER != 0);
+        };
+        lose(&mut f, 0, 10, 40_000);
+        let (seq, _) = f.next_repair().expect("the first is lost");
+        f.repaired(seq, 41_000);
+        (11..=16).for_each(|i| f.send(i * MSS, 45_000));
+        f.ack(&ack(10 * MSS, 81_000, &[]));
+        lose(&mut f, 10, 16, 90_000);
+        assert_eq!(entered, reductions, "{near_rtt_us}");
+        let (seq, _) = f.next_repair().expect("the eleventh is lost");
+        f.repaired(seq, 91_000);
+        f.ack(&ack(16 * MSS, 131_000, &[]));
+        assert_eq!(f.state().flags & abi::WL_FLOW_RECOVERY, 0, "{near_rtt_us}");
+    }
+}
