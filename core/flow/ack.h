@@ -108,9 +108,9 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 }
 
 /*
- * F-RTO (RFC 5682, section 3): have ACKs been late, or lost, and not what they were for? The first ACK that moves una after a timeout is
- * for data that were not sent again, and not SACKed before. Deviation: section 3.1 takes a later SACK for a proof as well, where only
- * part of the flight may have arrived.
+ * F-RTO (RFC 5682, section 3): were only ACKs late, or lost? The first ACK that moves una after a timeout is for data that were not
+ * retransmitted, and not SACKed before. Deviation: section 3.1 takes a later SACK for a proof as well, where only part of the flight may
+ * have arrived.
  */
 WL_INLINE int wl_is_timeout_spurious(const struct wl_flow *f, const struct wl_delivery *d)
 {

@@ -308,7 +308,7 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(e.windows().1, UNKNOWN);
 }
 
-/// F-RTO (RFC 5682, section 3): the first that arrives after a timeout is more than what was sent again. Only ACKs were lost or late.
+/// F-RTO (RFC 5682, section 3): the first ACK after a timeout is for more than what was retransmitted. Only ACKs were lost or late.
 #[test]
 fn a_timeout_is_undone_when_what_it_lost_had_arrived() {
     for una in [20, 6] {
