@@ -531,8 +531,9 @@ WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 	if (!b->was_starting || (b->base.flags & WL_ALG_AS_LINUX))
 		return;
 	b->has_overrun = 0;
-	/* what was taken for lost in this round was not */
-	b->round_lost = b->lost_bytes;
+	/* what was taken for lost in this round was not; where a queue stands it has held up the ACKs, and the path is overrun soon */
+	if (s->srtt_us - s->min_rtt_us < s->min_rtt_us / 4)
+		b->round_lost = b->lost_bytes;
 	b->base.is_full_bw_reached = 0;
 	if (b->mode != WL_BBR_PROBE_RTT)
 		b->mode = WL_BBR_STARTUP;

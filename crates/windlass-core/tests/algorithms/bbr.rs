@@ -178,17 +178,21 @@ fn bbrs_startup_goes_on_after_a_spurious_reduction() {
     }
 }
 
-/// Nor is it overrun by what a timeout took for lost, and was not.
+/// Nor is it overrun by what a timeout took for lost, and was not; unless a queue has held up the ACKs.
 #[test]
 fn bbrs_startup_goes_on_after_a_timeout_that_lost_nothing() {
-    for (events, is_starting) in [(0, false), (abi::WL_EV_UNDO, true)] {
+    for (events, queue_us, is_starting) in
+        [(0, 0, false), (abi::WL_EV_UNDO, 0, true), (abi::WL_EV_UNDO, 100_000, false)]
+    {
         let mut flow = start("bbr");
         flow.on_ack(&round_of_33(1));
         let silent = wl_sample { lost_bytes: 33 * MSS, events: abi::WL_EV_TIMEOUT, ..sample(500_000) };
         flow.on_timeout(&silent);
         flow.on_ack(&silent);
-        flow.on_ack(&wl_sample { events, ..round_of_33(2) });
-        assert_eq!(flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES, is_starting);
+        let late = round_of_33(2);
+        let srtt_us = late.srtt_us + queue_us;
+        flow.on_ack(&wl_sample { events, srtt_us, min_rtt_us: late.srtt_us, ..late });
+        assert_eq!(flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES, is_starting, "{queue_us}");
     }
 }
 
