@@ -65,7 +65,7 @@ pub use demo::demo;
 #[cfg(feature = "lab")]
 pub use emulator::bench_emulator;
 pub use experiment::Experiment;
-pub use harm_survey::{NAME as HARM_SURVEY, TITLE as HARM_SURVEY_TITLE, harm_survey};
+pub use harm_survey::{NAME as HARM_SURVEY, TITLE as HARM_SURVEY_TITLE, Which as HarmPaths, harm_survey};
 #[cfg(feature = "lab")]
 pub use isolation::bench_isolation;
 pub use job::Home;

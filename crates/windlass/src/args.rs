@@ -867,6 +867,9 @@ pub struct ReproduceArgs {
     /// Of harm-survey and agreement-survey: only the path or point of this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "list"])]
     pub only: Option<u32>,
+    /// Of harm-survey: another draw of as many paths, from 2 to 1000
+    #[arg(long, value_name = "N", conflicts_with_all = ["all", "list", "only"])]
+    pub draw: Option<u32>,
     /// Of agreement-survey: only one part of the points, 1/12 to 12/12; parts go on in one folder, and --resume reports on all
     #[arg(long, value_name = "I/N", conflicts_with_all = ["all", "list", "only"])]
     pub shard: Option<Shard>,

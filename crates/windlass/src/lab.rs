@@ -17,7 +17,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use windlass_experiments::{Experiment, Outcome, Settings, Sweep, Swept};
+use windlass_experiments::{Experiment, HarmPaths, Outcome, Settings, Sweep, Swept};
 use windlass_lab::RunOptions;
 use windlass_scenario::{RunReport, ScenarioFile, Span};
 use windlass_sim::TraceOptions;
@@ -246,7 +246,11 @@ fn home(on: Home) -> windlass_experiments::Home {
 fn reproduce_one(name: &str, args: &ReproduceArgs, settings: &Settings) -> Result<Outcome> {
     match name {
         windlass_experiments::HARM_SURVEY => {
-            windlass_experiments::harm_survey(args.only, home(args.on.unwrap_or(Home::Sim)), settings)
+            let which = args.only.map_or(HarmPaths::Draw(args.draw.unwrap_or(1)), HarmPaths::Path);
+            windlass_experiments::harm_survey(which, home(args.on.unwrap_or(Home::Sim)), settings)
+        }
+        _ if args.draw.is_some() => {
+            bail!("--draw goes with {}, whose paths are drawn at random", windlass_experiments::HARM_SURVEY)
         }
         windlass_experiments::AGREEMENT_SURVEY if args.on.is_none() => {
             windlass_experiments::agreement_survey(args.only, args.shard, settings)

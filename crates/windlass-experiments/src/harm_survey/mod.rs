@@ -43,17 +43,37 @@ const QUICK_DIVISOR: u32 = 10;
 /// With real kernels, one path of so many is run: each has the same chance, and takes real time.
 const LAB_STEP: u32 = 10;
 
+/// Most draws of paths.
+pub const DRAWS: u32 = 1000;
+
+/// Which paths of the survey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of a draw, from 1 to [`DRAWS`]: the first has the paths from number 1 on, the next one as many others.
+    Draw(u32),
+    /// The one of that number.
+    Path(u32),
+}
+
 /// The numbers of the paths to run.
-fn numbers(only: Option<u32>, on: Home, is_quick: bool) -> Vec<u32> {
+fn numbers(which: Which, on: Home, is_quick: bool) -> Vec<u32> {
     let step = if on == Home::Lab { LAB_STEP } else { 1 };
     let most = if is_quick { PATHS / QUICK_DIVISOR } else { PATHS };
-    only.map_or_else(|| (step..=most).step_by(step as usize).collect(), |number| vec![number])
+    match which {
+        Which::Draw(draw) => (step..=most).step_by(step as usize).map(|n| n + (draw - 1) * PATHS).collect(),
+        Which::Path(number) => vec![number],
+    }
 }
 
 /// The name of the folder of its report: one path does not take the place of the runs of all, nor real kernels that of simulated ones.
-fn report_name(only: Option<u32>, on: Home) -> String {
+fn report_name(which: Which, on: Home) -> String {
     let on = if on == Home::Lab { "-lab" } else { "" };
-    format!("{NAME}{on}{}", only.map_or(String::new(), |number| format!("-path-{number}")))
+    let which = match which {
+        Which::Draw(1) => String::new(),
+        Which::Draw(draw) => format!("-draw-{draw}"),
+        Which::Path(number) => format!("-path-{number}"),
+    };
+    format!("{NAME}{on}{which}")
 }
 
 /// All runs of these paths, those of one seed next to each other.
@@ -86,16 +106,22 @@ fn refusal(path: &Path, on: Home) -> Result<Option<String>> {
     Ok(jobs.iter().find_map(|job| on.check(&job.scenario).err()).map(|why| why.what))
 }
 
-/// Runs the survey, or `only` the path of that number, and judges the claims about what was run.
+/// Runs these paths of the survey, and judges the claims about what was run.
 ///
 /// # Errors
-/// There is no path of that number, or it cannot run there, or the report cannot be written.
-pub fn harm_survey(only: Option<u32>, on: Home, settings: &Settings) -> Result<Outcome> {
-    if let Some(number) = only {
-        ensure!((1..=PATHS).contains(&number), "--only {number}: paths have the numbers 1 to {PATHS}");
+/// There is no such path or draw, or no path can run there, or the report cannot be written.
+pub fn harm_survey(which: Which, on: Home, settings: &Settings) -> Result<Outcome> {
+    match which {
+        Which::Path(number) => {
+            let most = PATHS * DRAWS;
+            ensure!((1..=most).contains(&number), "--only {number}: paths have the numbers 1 to {most}");
+        }
+        Which::Draw(draw) => {
+            ensure!((1..=DRAWS).contains(&draw), "--draw {draw}: draws have the numbers 1 to {DRAWS}");
+        }
     }
     let (mut paths, mut refused) = (Vec::new(), Vec::new());
-    for path in numbers(only, on, settings.quick).into_iter().map(Path::of_number) {
+    for path in numbers(which, on, settings.quick).into_iter().map(Path::of_number) {
         match refusal(&path, on)? {
             Some(why) => refused.push((path, why)),
             None => paths.push(path),
@@ -104,19 +130,19 @@ pub fn harm_survey(only: Option<u32>, on: Home, settings: &Settings) -> Result<O
     if let (Some((path, why)), true) = (refused.first(), paths.is_empty()) {
         bail!("no path to run there: {}: {why}", path.name());
     }
-    survey(&paths, &refused, only, on, settings)
+    survey(&paths, &refused, which, on, settings)
 }
 
 /// Runs these paths; `refused`: what was left out, and why.
 fn survey(
     paths: &[Path],
     refused: &[(Path, String)],
-    only: Option<u32>,
+    which: Which,
     on: Home,
     settings: &Settings,
 ) -> Result<Outcome> {
     let seeds = if settings.quick { 1 } else { SEEDS };
-    let name = report_name(only, on);
+    let name = report_name(which, on);
     let folder = settings.folder(&name);
     let runs = runner::run_all(&name, jobs(paths, on, seeds)?, settings, &folder)?;
     let compared = compare(paths, &runs, seeds as usize);
@@ -134,7 +160,7 @@ fn survey(
     ];
     let title = TITLE.into();
     let mut outcome = Outcome { name, title, verdicts, tables, runs: Vec::new() };
-    report::write(&outcome, &runs, &compared, refused, &folder, &command.of(only))?;
+    report::write(&outcome, &runs, &compared, refused, &folder, &command.of(which))?;
     drop(compared);
     outcome.runs = runs;
     Ok(outcome)

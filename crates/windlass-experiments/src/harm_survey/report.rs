@@ -1,6 +1,7 @@
 //! The survey's tables, the files of the worst runs and the page.
 
 use super::{
+    Which,
     compare::{ALGORITHMS, COMPARED, Compared, Ranked, VARIANTS, ranked, ratios},
     path::{Loss, Path},
     workload::Kind,
@@ -99,12 +100,16 @@ pub struct Command {
 }
 
 impl Command {
-    /// What repeats the runs of all paths, or of `only` that one.
-    pub fn of(self, only: Option<u32>) -> String {
-        let only = only.map_or(String::new(), |number| format!(" --only {number}"));
+    /// What repeats the runs of these paths.
+    pub fn of(self, which: Which) -> String {
+        let which = match which {
+            Which::Draw(1) => String::new(),
+            Which::Draw(draw) => format!(" --draw {draw}"),
+            Which::Path(number) => format!(" --only {number}"),
+        };
         let on = if self.on == Home::Lab { " --on lab" } else { "" };
         let quick = if self.is_quick { " --quick" } else { "" };
-        format!("windlass reproduce {}{only}{on}{quick}", super::NAME)
+        format!("windlass reproduce {}{which}{on}{quick}", super::NAME)
     }
 }
 
@@ -119,7 +124,11 @@ pub fn worst(compared: &[Compared], folder: &FilePath, command: Command) -> Fill
         let Ranked { compared, algorithm, ratio } = ranked;
         let [cubic_s, bbr_s, ..] = compared.times_s;
         let values = [*ratio, compared.boxed_s(*algorithm), cubic_s, bbr_s].map(Some).into();
-        Row { point: command.of(Some(compared.path.number)), variant: ALGORITHMS[*algorithm].into(), values }
+        Row {
+            point: command.of(Which::Path(compared.path.number)),
+            variant: ALGORITHMS[*algorithm].into(),
+            values,
+        }
     };
     let folder = folder.display();
     Filled {

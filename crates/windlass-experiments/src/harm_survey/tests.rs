@@ -303,7 +303,7 @@ fn short_paths() -> Vec<Path> {
 fn a_survey_of_two_paths_has_a_report() {
     let out = tempfile::tempdir().unwrap();
     let paths = short_paths();
-    let outcome = survey(&paths, &[], None, Home::Sim, &settings(out.path(), &GOES_ON)).unwrap();
+    let outcome = survey(&paths, &[], Which::Draw(1), Home::Sim, &settings(out.path(), &GOES_ON)).unwrap();
     assert_eq!(outcome.runs.len(), 2 * VARIANTS.len());
     assert!(outcome.runs.iter().all(|r| r.error.is_none()));
     let folder = out.path().join("harm-survey-quick");
@@ -322,7 +322,8 @@ fn a_survey_of_two_paths_has_a_report() {
 #[test]
 fn a_survey_that_is_stopped_holds_nothing() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = survey(&short_paths(), &[], Some(7), Home::Sim, &settings(out.path(), &STOPPED)).unwrap();
+    let outcome =
+        survey(&short_paths(), &[], Which::Path(7), Home::Sim, &settings(out.path(), &STOPPED)).unwrap();
     assert!(outcome.runs.is_empty() && !outcome.all_hold());
     assert!(outcome.verdicts.iter().all(|v| v.note.starts_with("stopped after 0 of ")));
     assert!(out.path().join("harm-survey-path-7-quick/report.html").exists());
@@ -331,9 +332,31 @@ fn a_survey_that_is_stopped_holds_nothing() {
 #[test]
 fn a_survey_has_only_paths_of_its_own() {
     let out = tempfile::tempdir().unwrap();
-    let error =
-        harm_survey(Some(PATHS + 1), Home::Sim, &settings(out.path(), &GOES_ON)).unwrap_err().to_string();
-    assert!(error.contains("601") && error.contains("1 to 600"), "{error}");
-    assert_eq!(numbers(None, Home::Sim, true).len(), 60);
-    assert_eq!(numbers(None, Home::Lab, false), (10..=PATHS).step_by(10).collect::<Vec<_>>());
+    for (which, named, allowed) in [
+        (Which::Path(0), "--only 0", "1 to 600000"),
+        (Which::Path(PATHS * DRAWS + 1), "--only 600001", "1 to 600000"),
+        (Which::Draw(0), "--draw 0", "1 to 1000"),
+        (Which::Draw(DRAWS + 1), "--draw 1001", "1 to 1000"),
+    ] {
+        let error = harm_survey(which, Home::Sim, &settings(out.path(), &GOES_ON)).unwrap_err().to_string();
+        assert!(error.contains(named) && error.contains(allowed), "{error}");
+    }
+    assert_eq!(numbers(Which::Draw(1), Home::Sim, true).len(), 60);
+    assert_eq!(numbers(Which::Draw(1), Home::Lab, false), (10..=PATHS).step_by(10).collect::<Vec<_>>());
+}
+
+/// Each draw has paths that no other has, and says how it is repeated.
+#[test]
+fn draws_have_paths_of_their_own() {
+    let all: Vec<u32> = (1..=3).flat_map(|draw| numbers(Which::Draw(draw), Home::Sim, false)).collect();
+    assert_eq!(all, (1..=3 * PATHS).collect::<Vec<_>>());
+    assert_eq!(numbers(Which::Draw(2), Home::Lab, false)[..2], [610, 620]);
+    for (which, name, command) in [
+        (Which::Draw(1), "harm-survey", "windlass reproduce harm-survey"),
+        (Which::Draw(2), "harm-survey-draw-2", "windlass reproduce harm-survey --draw 2"),
+        (Which::Path(601), "harm-survey-path-601", "windlass reproduce harm-survey --only 601"),
+    ] {
+        assert_eq!(report_name(which, Home::Sim), name);
+        assert_eq!(Command { on: Home::Sim, is_quick: false }.of(which), command);
+    }
 }
