@@ -58,8 +58,11 @@ WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 	f->flags |= WL_FLOW_RECOVERY;
 	f->repair_room_bytes = wl_has_prr(f) ? f->mss_bytes : WL_REPAIRS_UNBOUNDED;
 	wl_reduced(f);
-	/* what a far server was granted before is on its way, and part of the window: for the server, too, recovery ends behind it */
-	if (f->near_rtt_us && (f->flags & WL_FLOW_SACK))
+	/*
+	 * What a far server was granted before is on its way, and part of the window: for the server, too, recovery ends behind it. Where
+	 * losses do not reduce the window by themselves there is no second reduction, and recovery would only hold it down for longer.
+	 */
+	if (f->near_rtt_us && (f->flags & WL_FLOW_SACK) && wl_has_prr(f))
 		f->recovery_seq = wl_seq_max(f->nxt, f->edge);
 }
 
