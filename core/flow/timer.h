@@ -91,17 +91,6 @@ WL_INLINE int wl_is_sender_to_probe(const struct wl_flow *f)
 }
 
 /*
- * With SACK, in recovery: RACK and the timeout find what is lost, but for what a far server sends after all holes are filled, which recovery
- * waits for as well (recovery.h).
- */
-WL_INLINE int wl_is_left_to_rack(const struct wl_flow *f)
-{
-	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_SACK)) != (WL_FLOW_RECOVERY | WL_FLOW_SACK))
-		return 0;
-	return !f->near_rtt_us || wl_has_holes(f);
-}
-
-/*
  * Silence after which the tail is probed: once, and again each time that nothing was delivered for twice as long, while
  * that is no longer than a timeout. 0: what comes next is the timeout. A sender that cannot probe, for want of SACK, has its
  * own no later than the box: to lose a segment, what is sent instead, and one probe must not be enough for that.
@@ -110,7 +99,7 @@ WL_INLINE wl_u32 wl_probe_wait_us(const struct wl_flow *f)
 {
 	wl_u32 quiet_us;
 
-	if (f->backoff || wl_is_left_to_rack(f))
+	if (f->backoff || (f->flags & (WL_FLOW_RECOVERY | WL_FLOW_SACK)) == (WL_FLOW_RECOVERY | WL_FLOW_SACK))
 		return 0;
 	if (wl_is_sender_to_probe(f) || (!(f->flags & WL_FLOW_PROBED) && wl_probed_is_out(f)))
 		return 0;

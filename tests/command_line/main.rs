@@ -46,7 +46,9 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["run", wan, "--on", "sim", "--emulator", "netem"], &["--emulator", "--on lab"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
-    refused(&["reproduce", "harm-survey", "--only", "601"], &["--only 601", "1 to 600"]);
+    refused(&["reproduce", "harm-survey", "--only", "600001"], &["--only 600001", "1 to 600000"]);
+    refused(&["reproduce", "harm-survey", "--draw", "0"], &["--draw 0", "1 to 1000"]);
+    refused(&["reproduce", "tcon-loss", "--draw", "2"], &["--draw", "harm-survey"]);
     refused(&["reproduce", "tcon-loss", "--only", "1"], &["--only", "harm-survey"]);
     refused(&["reproduce", "tcon-loss", "--on", "sim"], &["--on", "harm-survey"]);
     refused(&["reproduce", "tcon-loss", "--shard", "1/2"], &["--shard", "agreement-survey"]);

@@ -128,21 +128,3 @@ fn recovery_lasts_for_what_a_far_server_was_granted() {
         assert_eq!(f.state().flags & abi::WL_FLOW_RECOVERY, 0, "{near_rtt_us}");
     }
 }
-
-/// The tail of what was granted is probed for when it is lost, as if that recovery was over: no hole is left that RACK could go by.
-#[test]
-fn the_tail_of_what_a_far_server_was_granted_is_probed() {
-    let mut f = flow(0);
-    f.state_mut().near_rtt_us = 20_000;
-    f.state_mut().decision.cwnd_bytes = 60 * MSS;
-    (1..=10).for_each(|i| f.send(i * MSS, i));
-    f.state_mut().edge = 20 * MSS;
-    f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
-    let (seq, _) = f.next_repair().expect("the first is lost");
-    f.repaired(seq, 41_000);
-    assert_eq!(f.on_silence(140_000), abi::WL_SILENCE_NONE, "RACK's business");
-    (11..=16).for_each(|i| f.send(i * MSS, 150_000));
-    f.ack(&ack(14 * MSS, 181_000, &[]));
-    assert_ne!(f.state().flags & abi::WL_FLOW_RECOVERY, 0);
-    assert_eq!(f.on_silence(320_000), abi::WL_SILENCE_PROBE);
-}
