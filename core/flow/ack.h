@@ -175,7 +175,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		wl_undo_forget(f);
 	wl_ack_round(f, &d, s);
 	if (s->acked_bytes)
-		wl_first_acked(f, s);
+		wl_first_acked(f);
 	s->is_ack_delayed = !sacks && wl_is_lone_runt(f, &d);
 	wl_start_ack(f, s);
 	return wait_us;

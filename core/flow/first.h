@@ -24,9 +24,13 @@ WL_INLINE void wl_first_sent(struct wl_flow *f, wl_u32 bytes)
 		f->first_segs = wl_min(f->first_segs + (bytes - 1) / f->mss_bytes + 1, WL_INIT_CWND_SEGS);
 }
 
-/* Something is acknowledged, the first of all, perhaps: nothing was sent since the flight. */
-WL_INLINE void wl_first_acked(struct wl_flow *f, struct wl_sample *s)
+/*
+ * Something is acknowledged, the first of all, perhaps: nothing was sent since the flight. What the packets count for beyond their bytes the
+ * window grows by here, as it does in slow start; the algorithm adds what is delivered.
+ */
+WL_INLINE void wl_first_acked(struct wl_flow *f)
 {
+	struct wl_decision *d = &f->decision;
 	wl_u32 flight_bytes = f->nxt - f->base;
 	wl_u32 counted_bytes;
 
@@ -35,7 +39,8 @@ WL_INLINE void wl_first_acked(struct wl_flow *f, struct wl_sample *s)
 	counted_bytes = f->first_segs * f->mss_bytes;
 	if (f->first_segs > WL_INIT_CWND_SEGS / 2 && counted_bytes > 2 * flight_bytes) {
 		f->flags |= WL_FLOW_CWND_LIMITED;
-		s->newly_delivered_bytes += counted_bytes - flight_bytes;
+		if (!(f->flags & (WL_FLOW_RECOVERY | WL_FLOW_GROUPED)) && d->cwnd_bytes < d->ssthresh_bytes)
+			d->cwnd_bytes += counted_bytes - flight_bytes;
 	}
 	f->first_segs = WL_FIRST_OVER;
 }
