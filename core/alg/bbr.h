@@ -333,6 +333,12 @@ WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, 
 		wl_bbr_next_phase(b, s);
 }
 
+/* Are round trips hardly longer than the shortest? Before there is a sample, that is not known. */
+WL_INLINE int wl_bbr_has_no_queue(const struct wl_sample *s)
+{
+	return s->srtt_us - s->min_rtt_us < s->min_rtt_us / 4;
+}
+
 /*
  * Was no more sent than what came out, for the sake of a loss, in the round that the sample is of? Without a queue either,
  * the path may have room. Linux' BBR counts such rounds: on long lossy paths one in a hundred flows leaves STARTUP at a
@@ -340,8 +346,7 @@ WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, 
  */
 WL_INLINE int wl_bbr_was_held(const struct wl_bbr *b, const struct wl_sample *s)
 {
-	return (b->held_rounds & 2) && s->srtt_us - s->min_rtt_us < s->min_rtt_us / 4 &&
-	       !(b->base.flags & WL_ALG_AS_LINUX);
+	return (b->held_rounds & 2) && wl_bbr_has_no_queue(s) && !(b->base.flags & WL_ALG_AS_LINUX);
 }
 
 /*
@@ -532,7 +537,7 @@ WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 		return;
 	b->has_overrun = 0;
 	/* what was taken for lost in this round was not; where a queue stands it has held up the ACKs, and the path is overrun soon */
-	if (s->srtt_us - s->min_rtt_us < s->min_rtt_us / 4)
+	if (wl_bbr_has_no_queue(s))
 		b->round_lost = b->lost_bytes;
 	b->base.is_full_bw_reached = 0;
 	if (b->mode != WL_BBR_PROBE_RTT)
